@@ -82,8 +82,8 @@ class _TracedInputs(InputPorts):
 
 
 class _SplitInputs(_TracedInputs):
-    def __init__(self, ports: Sequence[Port], shapes: tuple[Shape, ...]) -> None:
-        super().__init__(InputPorts(ports, shapes), "")
+    def __init__(self, ports: Sequence[Port], shapes: tuple[Shape, ...], refusal: str) -> None:
+        super().__init__(InputPorts(ports, shapes, refusal), "")
 
 
 class _TracedModel(BuiltModel):

@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 import pinnace as mslite
+from pinnace.building.origin import build
+from pinnace.options.settings import Settings
+from pinnace.options.target import Target
 
 
 @pytest.mark.parametrize("kind", [np.int32, np.int64])
@@ -26,3 +29,36 @@ def test_a_divisor_that_only_the_run_knows(tmp_path, kind, operator, expected):
     result = model.predict([mslite.Tensor(x), mslite.Tensor(y)])[0].get_data_to_numpy()
     quotient = [least if e is None else e for e in expected]  # begins anew, as other sums beyond the end do
     assert result.tolist() == quotient
+
+
+@pytest.mark.parametrize("small", [np.int32, np.int16, np.int8])
+def test_a_size_that_is_cast_to_fewer_bits(small):
+    code, least = helper.np_dtype_to_tensor_dtype(np.dtype(small)), np.iinfo(small).min
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"], end=1),
+        helper.make_node("Cast", ["s"], ["size"], to=code),
+        helper.make_node("Div", ["y", "size"], ["z"]),
+    ]
+    rows = 2 * -int(least) - 1  # -1 in fewer bits
+    feed = {"x": np.zeros((rows, 0), np.float32), "y": np.array([least], small)}
+    assert divided(nodes, small, feed) == [least]
+
+
+def test_a_choice_that_only_looks_like_a_guard():
+    nodes = [helper.make_node("Where", ["c", "one", "y"], ["w"]), helper.make_node("Div", ["x", "w"], ["z"])]
+    least = np.iinfo(np.int32).min
+    feed = {"c": np.array([False]), "x": np.array([least], np.int32), "y": np.array([-1], np.int32)}
+    assert divided(nodes, np.int32, feed) == [least]
+
+
+def divided(nodes, kind, feed) -> list[int]:
+    inputs = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), [None] * x.ndim)
+        for name, x in feed.items()
+    ]
+    result = helper.make_tensor_value_info("z", helper.np_dtype_to_tensor_dtype(np.dtype(kind)), [None])
+    one = numpy_helper.from_array(np.array(1, kind), "one")
+    graph = helper.make_graph(nodes, "g", inputs, [result], [one])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    executable = build(proto.SerializeToString(), None, Target(threads=1), Settings())
+    return executable.execution().run(list(feed.values()))[0].tolist()

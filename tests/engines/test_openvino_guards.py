@@ -357,14 +357,6 @@ def test_what_branches_hold_is_the_models_and_not_a_files(execution, place, tmp_
         np.testing.assert_array_equal(run([np.array(condition), x])[0], np.full((4, 300), value))
 
 
-def test_nothing_is_made_up_for_an_empty_input(execution):
-    node = helper.make_node("ArgMax", ["x"], ["y"], axis=0, keepdims=0)
-    run = execution(model([node], {"x": (TABLE, ["n", 3])})).run
-    np.testing.assert_array_equal(run([TABLE])[0], [3, 3, 3])
-    with pytest.raises(EngineError, match=r"input 'x' of shape \[0, 3\] is empty"):
-        run([np.zeros((0, 3), np.float32)])
-
-
 def test_results_may_be_empty_too(execution):
     run = execution(model([helper.make_node("Relu", ["x"], ["y"])], {"x": (TABLE, ["n", 3])})).run
     assert run([np.zeros((0, 3), np.float32)])[0].shape == (0, 3)

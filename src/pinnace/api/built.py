@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pinnace.building.exchange import Exchange, NoExchange
+from pinnace.engines.protocol import refusal_of
 from pinnace.errors import EngineError, ModelStateError, UnsupportedModelError
 from pinnace.serving.pool import Workers
 from pinnace.shapes import Shape, is_free
@@ -42,7 +43,7 @@ class BuiltModel:
         self.built: tuple[Shape, ...] = ()  # the shapes that it is built for, () for those of the file
         self.warned: set[str] = set()
         host = Host(devices, workers.executable.takes_device_memory)
-        self.inputs = InputPorts(inputs, shapes, host)
+        self.inputs = InputPorts(inputs, shapes, refusal_of(e.info for e in workers.executables), host)
         self.outputs = OutputPorts(workers.executable.outputs, host)
         self._output_shapes: list[Shape] | None = None
 

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pinnace.api.owner import EngineOwner
 from pinnace.building.planning import to_target
 from pinnace.engines.devices import devices_of
+from pinnace.engines.protocol import refusal_of
 from pinnace.errors import (
     ArgumentValueError,
     ConfigError,
@@ -97,7 +98,9 @@ class DataParallel(EngineOwner):
         try:
             inputs, outputs = self._crew.inputs, self._crew.outputs
             self._plan = SplitPlan.of(inputs, outputs, axis, split)
-            self._inputs, self._outputs = self.ports(inputs, self._plan.shapes), OutputPorts(outputs)
+            refusal = refusal_of([self._crew.info])
+            self._inputs = self.ports(inputs, self._plan.shapes, refusal)
+            self._outputs = OutputPorts(outputs)
         except BaseException:
             self.close()
             raise

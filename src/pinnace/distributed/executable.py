@@ -17,7 +17,7 @@ from pinnace.distributed.start import communicator
 from pinnace.distributed.steps import SMALL, Collective, Plan, RankPart, Segment, Step, Wait
 from pinnace.distributed.tables import groups_of
 from pinnace.distributed.watch import Watch
-from pinnace.engines.protocol import Executable, Execution, State
+from pinnace.engines.protocol import WITHOUT_ELEMENTS, Executable, Execution, State
 from pinnace.engines.steps import Step as Noted
 from pinnace.errors import DistributedError, UnsupportedModelError, UnsupportedPrimitive
 from pinnace.options.settings import Settings
@@ -190,6 +190,7 @@ class DistributedExecutable:
         self.info = {
             **engine,
             **interface.info,
+            WITHOUT_ELEMENTS: "ranks exchange no tensors without them",
             "rank": f"{ranks.rank} of {ranks.size}",
             "communicator": ranks.name,
             "segments": str(len(segments)),

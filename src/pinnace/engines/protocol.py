@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol
@@ -18,6 +18,9 @@ if TYPE_CHECKING:  # a model from the cache needs no compiler
 
 State = list[Array]
 """The values that a model instance keeps between predictions; [] for most models."""
+
+WITHOUT_ELEMENTS = "without elements"
+"""The key of an executable's info: why it takes no input with a dimension of 0, "" if it does."""
 
 TENSORS = "tensors"
 """The subfolder of a compiled model whose files are named by the digests of their content."""
@@ -142,6 +145,12 @@ class Engine(Protocol):
         `kept` is the result of `compile` for this graph with its folder, if there is one. Raises as `build`
         does.
         """
+
+
+def refusal_of(infos: Iterable[Mapping[str, str]]) -> str:
+    """Return the reason by which executables with these infos take no input with a dimension of 0, or ""."""
+    reasons = (info.get(WITHOUT_ELEMENTS, "nothing is known of its engine") for info in infos)
+    return next(filter(None, reasons), "")
 
 
 def failures(module: ModuleType) -> tuple[type[Exception], ...]:

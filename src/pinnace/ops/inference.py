@@ -17,6 +17,7 @@ _NONE: Mapping[ir.Value, ir.TensorProtocol] = {}
 
 _INFERRED_AS = {"GreaterOrEqual": "Greater", "LessOrEqual": "Less"}
 _INFERRED_AS |= {"GroupNormalization": "LayerNormalization", "MeanVarianceNormalization": "Identity"}
+_INFERRED_AS |= {"SimplifiedLayerNormalization": "LayerNormalization"}  # onnxruntime's
 """Operators whose shapes onnx infers only by what they are made of, and others with the same shapes."""
 
 

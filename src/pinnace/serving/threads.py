@@ -64,6 +64,11 @@ class WorkerThreads:
         _pools.add(self)
 
     @property
+    def executables(self) -> Sequence[Executable]:
+        """The executables, one for each device."""
+        return self._executables
+
+    @property
     def executable(self) -> Executable:
         """The executable of the first device."""
         return self._executables[0]

@@ -19,6 +19,7 @@ from pinnace.types import Array, Port
 # Predictions can take microseconds: these are tuples because `list | tuple` creates an object on each call,
 # and hot loops count because `enumerate` takes 0.1 us to start, and `zip(..., strict=True)` 0.3 us.
 _LISTS = (list, tuple)
+_LARGE = 1 << 31  # no array in memory has such a dimension, and engines compute with sizes in 32 bits
 
 
 @dataclass(frozen=True)
@@ -52,12 +53,19 @@ def _device(described: str) -> str:
 
 
 class InputPorts:
-    """The inputs of a model, with the shapes that they have now."""
+    """The inputs of a model, with the shapes that they have now.
 
-    def __init__(self, ports: Sequence[Port], shapes: Sequence[Shape], host: Host | None = None) -> None:
+    `refusal` is the reason why no input may have a dimension of 0, "" if it may.
+    """
+
+    def __init__(
+        self, ports: Sequence[Port], shapes: Sequence[Shape], refusal: str, host: Host | None = None
+    ) -> None:
         self.ports, self.shapes, self._host = tuple(ports), tuple(shapes), host or Host()
+        self._refusal = refusal
         self._expected = [
-            (port.dtype, port.dtype.to_numpy(), shape) for port, shape in zip(ports, shapes, strict=True)
+            (port.dtype, port.dtype.to_numpy(), None if 0 in shape else shape)  # `_array` looks at these
+            for port, shape in zip(ports, shapes, strict=True)
         ]
         self._count = len(self._expected)
 
@@ -86,7 +94,7 @@ class InputPorts:
                 array = None
             if array is None:
                 check_inputs(inputs)
-                array = self._array(value, self.ports[place], shape)
+                array = self._array(value, self.ports[place], self.shapes[place])
             arrays.append(array)
             place += 1  # noqa: SIM113
         return arrays
@@ -114,7 +122,19 @@ class InputPorts:
             raise _without_data(tensor, port)
         on_device = tensor.on_device
         array = self._host.data_of(tensor, what) if on_device else tensor.get_data_to_numpy()
-        return array if array.shape == shape else _as_shape(array, port, shape)
+        array = array if array.shape == shape else _as_shape(array, port, shape)
+        if 0 in array.shape:
+            self._check_elements(what, array.shape)
+        return array
+
+    def _check_elements(self, what: str, shape: Shape) -> None:
+        """Raise `DataMismatchError` if the model does not take an input of this shape without elements."""
+        refusal = self._refusal or ("other dimensions must fit in 31 bits" if max(shape) >= _LARGE else "")
+        if refusal:
+            raise mismatch(
+                f"{what} has the shape {list(shape)}, without elements, and {refusal}: make no request where "
+                f"there is nothing to compute"
+            )
 
 
 def _as_shape(array: Array, port: Port, shape: Shape) -> Array:

@@ -78,7 +78,7 @@ class Storage:
         """True if data was set or requested."""
         return self._array is not None or (self.on_device and self._memory is not None)
 
-    def array_of(self, dtype: DataType, shape: tuple[int, ...]) -> Array | None:
+    def array_of(self, dtype: DataType, shape: tuple[int, ...] | None) -> Array | None:
         """Return the host data if it has this dtype and shape, else None."""
         array = self._array
         return array if array is not None and self._kind.dtype is dtype and array.shape == shape else None

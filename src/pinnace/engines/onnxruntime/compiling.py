@@ -11,6 +11,7 @@ import onnxruntime as ort
 from google.protobuf.message import EncodeError
 
 from pinnace.compiler.graph import Compilable
+from pinnace.engines.elements import note
 from pinnace.engines.folding import allowance
 from pinnace.engines.onnxruntime.guards import check_divisors, guard
 from pinnace.engines.onnxruntime.kernels import check_foreign
@@ -19,6 +20,7 @@ from pinnace.engines.onnxruntime.providers import ON_CPU, Chain
 from pinnace.engines.onnxruntime.quantised_weights import separate_weights
 from pinnace.engines.onnxruntime.rules import rewrite
 from pinnace.engines.onnxruntime.session import FAILURES, NO_OPTIMIZATION, Weights, copy_weights, start
+from pinnace.engines.onnxruntime.unproven import ENGINE
 from pinnace.engines.onnxruntime.wrong import wrong_optimizers
 from pinnace.engines.speed.gains import ALWAYS, Gains, described
 from pinnace.errors import DeviceUnavailableError, EngineError, LackingKernelsError
@@ -84,6 +86,7 @@ def encoded(
     if applied:
         graph.interface.info["rules"] = f"{described(applied)} ({gains.origin})"
     guard(graph.model, chain == ON_CPU)
+    note(graph.model, ENGINE if chain == ON_CPU else chain[0][0], graph.interface.info)
     legalise(graph.model, chain)  # also the nodes of rules and guards
     separate_weights(graph.model, variable)
     allowed = allowance(graph.model)

@@ -7,8 +7,7 @@
 * Pools in blocks of channels (NchwcTransformer) divide by zero if an image is one smaller than the window. A
   Reshape to the same shape before such a pool keeps it out of the blocks; the convolutions keep theirs.
 * STFT with a step or a length of 0 or less.
-* Recurrent operators without rows, and a GRU without steps. A Reshape that copies nothing raises an error
-  first: with -1 for one dimension, the others must not be 0.
+* Operators without elements: see `unproven`.
 """
 
 from __future__ import annotations
@@ -19,6 +18,8 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.compiler.nodes import nodes
+from pinnace.engines.filled import windows_may_exceed
+from pinnace.engines.onnxruntime.unproven import guard_elements, insert
 from pinnace.errors import EngineError
 from pinnace.ops.builder import Builder
 from pinnace.ops.inference import opset_of
@@ -49,13 +50,11 @@ def guard(model: ir.Model, on_cpu: bool = True) -> None:
         guarded = (_OF_FOREIGN if node.domain else own).get(node.op_type)
         if guarded is None or not node.inputs or node.inputs[0] is None:
             continue
-        b.nodes.clear()
         for place, value in guarded(b, node).items():
             node.replace_input_with(place, value)
-        for new in b.nodes:
-            new.outputs[0].name = f"{new.outputs[0].name}.guard"
-        assert isinstance(node.graph, ir.Graph)
-        node.graph.insert_before(node, b.nodes)
+        insert(b, node)
+    if on_cpu:
+        guard_elements(b, model)
     for name, value in b.initializers.items():
         value.name = f"{name}.guard"
         model.graph.register_initializer(value)
@@ -63,6 +62,10 @@ def guard(model: ir.Model, on_cpu: bool = True) -> None:
 
 _Inputs = Mapping[int, ir.Value]
 """The inputs of a node to replace, by position."""
+
+
+_SELECTING = ("Gather", "Reshape", "Slice", "Squeeze", "Unsqueeze")
+"""Operators that select elements."""
 
 
 def _division(b: Builder, node: ir.Node) -> _Inputs:
@@ -84,60 +87,21 @@ def _may_be_minus_one(b: Builder, divisor: ir.Value) -> bool:
         kind = b.dtype(divisor)
     except Unsupported:
         return False
-    return kind.is_integer() and kind.is_signed() and not _is_size(divisor) and not _is_guarded(divisor)
-
-
-def _is_guarded(divisor: ir.Value) -> bool:
-    """Return True if a lowering has replaced -1 by 1."""
-    node = divisor.producer()
-    if node is None or node.op_type != "Where":
-        return False
-    one = ir.convenience.get_const_tensor(node.inputs[1]) if node.inputs[1] is not None else None
-    return one is not None and bool((one.numpy() == 1).all())
+    return kind.is_integer() and kind.is_signed() and not _is_size(divisor)
 
 
 def _is_size(divisor: ir.Value) -> bool:
-    """Return True if it comes from a Shape, which contains no -1."""
+    """Return True if it is of a Shape, which contains no -1 unless it is cast to fewer than 64 bits."""
     node = divisor.producer()
-    while node is not None and node.op_type in ("Cast", "Gather", "Reshape", "Slice", "Squeeze", "Unsqueeze"):
+    while node is not None and not node.domain and node.op_type in _SELECTING:
         divisor = node.inputs[0] or divisor
         node = divisor.producer()
-    return node is not None and node.op_type in ("Shape", "Size")
+    return node is not None and not node.domain and node.op_type in ("Shape", "Size")
 
 
 def _pool(b: Builder, node: ir.Node) -> _Inputs:
     x = node.inputs[0]
-    return {0: b.op("Reshape", x, b.op("Shape", x))} if _may_be_empty(b, node) else {}
-
-
-def _may_be_empty(b: Builder, node: ir.Node) -> bool:
-    """Return True if the windows of a pool may be larger than its image, which has at least one pixel."""
-    kernel = node.attributes.get_ints("kernel_shape", ())
-    rule = node.attributes.get_string("auto_pad", "NOTSET")
-    if rule.startswith("SAME"):  # one result for each step that begins in the image
-        return False
-    none = [0] * 2 * len(kernel)
-    pads = node.attributes.get_ints("pads", none) if rule == "NOTSET" else none
-    dilations = node.attributes.get_ints("dilations", [1] * len(kernel))
-    try:
-        _, _, *size = b.shape(node.inputs[0]) if node.inputs[0] is not None else ()
-    except (Unsupported, ValueError):
-        size = [None] * len(kernel)
-    along = zip(kernel, dilations, pads, pads[len(kernel) :], size, strict=False)
-    return any((k - 1) * d >= (1 if n is None else n) + p + q for k, d, p, q, n in along)
-
-
-_NOT_EMPTY = {"GRU": ((-1, 0, 0), (0, -1, 0)), "LSTM": ((-1, 0, 0),)}
-"""Shapes of the Reshapes before an operator, whose input is (steps, rows, features)."""
-
-
-def _recurrence(b: Builder, node: ir.Node) -> _Inputs:
-    x = node.inputs[0]
-    if x is None or (x.shape is not None and all(isinstance(size, int) and size for size in x.shape[:2])):
-        return {}
-    for shape in _NOT_EMPTY[node.op_type]:
-        x = b.op("Reshape", x, list(shape))
-    return {0: x}
+    return {0: b.op("Reshape", x, b.op("Shape", x))} if windows_may_exceed(b, node) else {}
 
 
 def _required(b: Builder, x: ir.Value, condition: ir.Value) -> ir.Value:
@@ -258,8 +222,6 @@ _OF_FOREIGN = {
 _GUARDS = {
     "AveragePool": _pool,
     "Div": _division,
-    "GRU": _recurrence,
-    "LSTM": _recurrence,
     "MaxPool": _pool,
     "Mod": _division,
     "STFT": _frames,

@@ -167,7 +167,6 @@ class _OpenvinoExecution:
         except FAILURES as error:
             raise EngineError(f"openvino: {' '.join(str(error).split())}") from None
         self._check_indices()
-        self._check_empty(arrays, results)
         if self.steps is not None:
             self.steps.append(_steps(self._request))
         if self.state:
@@ -207,14 +206,6 @@ class _OpenvinoExecution:
     def _check_indices(self) -> None:
         if self._gathers and self._counts.any():
             raise out_of_range(self._gathers[self._counts.argmax()])
-
-    def _check_empty(self, arrays: Sequence[Array], results: Sequence[Array]) -> None:
-        for port, array in zip(self._interface.inputs, arrays, strict=True):
-            if not array.size and any(result.size for result in results):
-                raise EngineError(
-                    f"openvino: input {port.name!r} of shape {list(array.shape)} is empty, and openvino "
-                    f"leaves results of empty tensors undefined; use provider onnxruntime"
-                )
 
     def _infer(self) -> None:
         if self._is_asynchronous:

@@ -21,10 +21,11 @@ from openvino.op import Constant
 from pinnace.compiler.graph import Compilable
 from pinnace.compiler.nodes import nodes
 from pinnace.compiler.plan import PLANNED
+from pinnace.engines.elements import note
 from pinnace.engines.folding import allowance
 from pinnace.engines.openvino.guards import guard
 from pinnace.engines.openvino.halves import HALVED, keep_halves
-from pinnace.engines.openvino.lacking import unknown, unsupported
+from pinnace.engines.openvino.lacking import ENGINE, unknown, unsupported
 from pinnace.engines.openvino.marks import kept_compressed
 from pinnace.engines.openvino.precise import keep_wide
 from pinnace.engines.openvino.spelling import respell
@@ -116,6 +117,7 @@ def encoded(graph: Compilable, source: Source | None = None) -> OpenvinoModel:
     refused = unsupported(graph.model)
     if refused:
         raise LackingKernelsError(graph.name, refused)
+    note(graph.model, ENGINE, graph.interface.info)
     allowed = allowance(graph.model)
     if not (allowed.folds and allowed.fits) or allowed.max_result < _MIN_ALLOWANCE:
         raise EngineError(f"{graph.name}: constant folding by OpenVINO would exceed the bounds of a build")

@@ -1,0 +1,106 @@
+"""Inputs without elements: the operators that engines compute right with them.
+
+`elements.json` has for each engine the operators, with the positions of the inputs that may have a
+dimension of 0; [-1] stands for all. `python -m tools.make_elements_table` writes it, by trials: what no trial
+has shown right is not in it. A request without elements is taken only by a model of which all operators are
+in the table. Inside of a model a value may lack elements in any run, so engines guard or refuse other
+operators there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from functools import cache
+from pathlib import Path
+
+import onnx_ir as ir
+
+from pinnace.compiler.nodes import nodes
+from pinnace.engines.filled import is_fixed
+from pinnace.engines.protocol import WITHOUT_ELEMENTS
+from pinnace.ops.builder import Builder
+from pinnace.ops.inference import opset_of
+from pinnace.ops.nodes import origins
+from pinnace.ops.values import Unsupported
+
+GUARDED = "guarded"
+"""The key in a node's `meta` of the positions of inputs that are checked in the run."""
+
+Condition = Callable[[Builder, ir.Node, ir.Value], bool]
+MayLack = Callable[[ir.Value], bool]
+
+
+def note(model: ir.Model, engine: str, info: dict[str, str]) -> None:
+    """Record in a model's info if it takes requests without elements."""
+    info[WITHOUT_ELEMENTS] = ""
+    b = Builder(opset=opset_of(model))
+    for node in nodes(model.graph):
+        if unproven(b, node, engine, lambda value: not is_fixed(b, value)):
+            what = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+            where = f"{what} right without them (node {origins(node)[0]!r})"
+            info[WITHOUT_ELEMENTS] = f"{engine} is not known to compute {where}"
+            return
+
+
+def unproven(b: Builder, node: ir.Node, engine: str, may_lack: MayLack) -> list[int]:
+    """Return the positions of a node's inputs that may lack elements, and are not in the engine's table."""
+    right = _table(engine).get(f"{node.domain}:{node.op_type}" if node.domain else node.op_type, ())
+    if -1 in right:
+        return []
+    guarded = node.meta.get(GUARDED, ())
+    lacking = [
+        (place, value)
+        for place, value in enumerate(node.inputs)
+        if value is not None and place not in right and place not in guarded and may_lack(value)
+    ]
+    fits = None if node.domain else _RIGHT_IF.get(node.op_type)
+    return [place for place, value in lacking if fits is None or not _holds(fits, b, node, value)]
+
+
+def _holds(fits: Condition, b: Builder, node: ir.Node, value: ir.Value) -> bool:
+    try:
+        return fits(b, node, value)
+    except (Unsupported, IndexError):  # a shape is unknown, or the node is invalid
+        return False
+
+
+def _others_fixed(b: Builder, node: ir.Node, value: ir.Value) -> bool:
+    """Return True if a Concat's input can only be empty along the axis, where it adds nothing."""
+    shape = b.shape(value)
+    if any(other is None or b.rank(other) != len(shape) for other in node.inputs):
+        return False
+    axis = b.axis(node.attributes.get_int("axis", 1), value)
+    return all(size for place, size in enumerate(shape) if place != axis)
+
+
+def _reduced_fixed(b: Builder, node: ir.Node, value: ir.Value) -> bool:
+    """Return True if the dimensions that a ReduceMean reduces are fixed, and not 0."""
+    axes = node.attributes.get_ints("axes", ())
+    if len(node.inputs) > 1 and node.inputs[1] is not None:
+        known = ir.convenience.get_const_tensor(node.inputs[1])
+        axes = () if known is None else known.numpy().tolist()
+    shape = b.shape(value)
+    return bool(axes) and all(shape[axis] for axis in axes)
+
+
+def _vector(b: Builder, node: ir.Node, value: ir.Value) -> bool:
+    """Return True for a tensor of one dimension, of which any can be joined in a sequence."""
+    return b.rank(value) == 1
+
+
+_RIGHT_IF: Mapping[str, Condition] = {
+    "Concat": _others_fixed,
+    "ReduceMean": _reduced_fixed,
+    "SequenceConstruct": _vector,
+    "SequenceInsert": _vector,
+}
+"""Conditions under which an input may lack elements, of operators that the table does not have."""
+
+
+@cache
+def _table(engine: str) -> Mapping[str, Collection[int]]:
+    """Return the table of an engine, {} for one that was not tried."""
+    text = Path(__file__).with_name("elements.json").read_text()
+    found: dict[str, list[int]] = json.loads(text).get(engine, {})
+    return found

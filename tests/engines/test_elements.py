@@ -1,0 +1,206 @@
+"""Requests, and values inside of models, without elements."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+from tests.elements import calls
+from tests.elements.trial import Subject
+
+from pinnace import Context, DataParallel, Model, ModelParallelRunner, ModelType, errors
+from pinnace.building.origin import build
+from pinnace.engines.filled import Filled
+from pinnace.engines.protocol import WITHOUT_ELEMENTS
+from pinnace.options.settings import Settings
+from pinnace.options.target import Target
+
+node = helper.make_node
+ENGINES = ("onnxruntime", "openvino")
+
+
+def model(nodes, inputs, constants=(), kind=TensorProto.FLOAT) -> bytes:
+    """A model of one result; a shape of an input, which may have free dimensions, is of floats."""
+    given = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()]
+    result = [helper.make_tensor_value_info(nodes[-1].output[0], kind, None)]
+    tensors = [numpy_helper.from_array(np.asarray(array), name) for name, array in dict(constants).items()]
+    graph = helper.make_graph(nodes, "g", given, result, tensors)
+    sets = [helper.make_opsetid("", 20)]
+    return helper.make_model(graph, opset_imports=sets, ir_version=9).SerializeToString()
+
+
+def weights(shape) -> np.ndarray:
+    return np.random.default_rng(0).random(shape, np.float32)
+
+
+LESS = [node("Shape", ["x"], ["sizes"]), node("Sub", ["sizes", "one"], ["end"])]
+CUT = [node("Shape", ["size"], ["sizes"]), node("Sub", ["sizes", "one"], ["end"])]
+CUT += [node("Slice", ["x", "zero", "end", "zero"], ["cut"])]
+NUMBERS = {"zero": [0], "one": [1], "two": [2]}
+ROW = ("zero", "one", "zero")
+BOTH_WAYS = {"w": weights((2, 9, 4)), "r": weights((2, 9, 3))}
+
+REFUSING = {
+    "Concat": model(
+        [node("Concat", ["token", "x"], ["y"], axis=1)], {"x": ["n", 64, 65]}, {"token": weights((1, 1, 65))}
+    ),
+    "ConvTranspose": model(
+        [node("ConvTranspose", ["x", "w"], ["y"])], {"x": ["n", 2, "l"]}, {"w": weights((2, 3, 3))}
+    ),
+    "Unique": model([node("Unique", ["x"], ["y"], axis=0)], {"x": ["n", 3]}),
+    "GRU": model(
+        [node("GRU", ["x", "w", "r"], ["y"], hidden_size=3, direction="bidirectional")],
+        {"x": ["t", "n", 4]},
+        BOTH_WAYS,
+    ),
+    "InstanceNormalization": model(
+        [node("InstanceNormalization", ["x", "s", "s"], ["y"])], {"x": ["n", 3, "l"]}, {"s": weights(3)}
+    ),
+    "ReduceMean": model([node("ReduceMean", ["x", "axes"], ["y"])], {"x": ["n", 3]}, {"axes": [0]}),
+}
+"""Models by the operator that is not known to be right."""
+
+
+def opened(kind, proto, engine, tmp_path):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(proto)
+    context = Context()
+    context.target = ["cpu"]
+    context.cpu.provider = engine
+    if kind is DataParallel:
+        return DataParallel(str(path), context)
+    found = kind()
+    found.build_from_file(str(path), *([ModelType.ONNX] if kind is Model else ()), context)
+    return found
+
+
+def nothing_for(proto: bytes) -> list[np.ndarray]:
+    """A request in which each free dimension is 0."""
+    inputs = onnx.load_from_string(proto).graph.input
+    return [np.zeros([d.dim_value for d in i.type.tensor_type.shape.dim], np.float32) for i in inputs]
+
+
+@pytest.mark.parametrize(
+    ("engine", "operator"),
+    [*(("onnxruntime", each) for each in REFUSING), ("openvino", "GRU"), ("openvino", "ConvTranspose")],
+)
+def test_a_model_with_an_operator_not_known_to_be_right_refuses_it_before_the_run(engine, operator, tmp_path):
+    proto = REFUSING[operator]
+    for _ in range(2):  # the second time from the cache
+        built = opened(Model, proto, engine, tmp_path)
+        with pytest.raises(errors.DataMismatchError, match=rf"without elements, and \w+ is not .*{operator}"):
+            built.predict(nothing_for(proto))
+
+
+@pytest.mark.parametrize("kind", [ModelParallelRunner, DataParallel])
+def test_runners_refuse_it_too(kind, tmp_path):
+    with opened(kind, REFUSING["Concat"], "onnxruntime", tmp_path) as built:
+        some = weights((1, 64, 65))
+        assert built.predict([some])[0].shape == [1, 65, 65]
+        for ask in (built.predict, built.submit):
+            with pytest.raises(errors.DataMismatchError, match="Concat"):
+                ask([some[:0]])
+
+
+def test_an_input_whose_size_is_0_in_the_file(tmp_path):
+    proto = model([node("Unique", ["x"], ["y"], axis=0)], {"x": [0, 3]})
+    built = opened(Model, proto, "onnxruntime", tmp_path)
+    with pytest.raises(errors.DataMismatchError, match="Unique"):
+        built.predict([np.zeros((0, 3), np.float32)])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_model_of_operators_known_to_be_right_takes_it(engine, tmp_path):
+    nodes = [node("Add", ["x", "w"], ["m"]), node("Relu", ["m"], ["a"]), node("Softmax", ["a"], ["y"])]
+    built = opened(Model, model(nodes, {"x": ["n", 4, 8]}, {"w": weights((8,))}), engine, tmp_path)
+    assert built.get_model_info(WITHOUT_ELEMENTS) == ""
+    assert built.predict([weights((0, 4, 8))])[0].shape == [0, 4, 8]
+
+
+def test_a_cache_may_begin_without_elements(tmp_path):
+    nodes = [node("Concat", ["past", "x"], ["all"], axis=2)]
+    nodes += [node("Transpose", ["all"], ["t"], perm=[0, 1, 3, 2])]
+    nodes += [node("MatMul", ["x", "t"], ["s"]), node("Softmax", ["s"], ["y"])]
+    proto = model(nodes, {"past": ["b", 2, "p", 8], "x": ["b", 2, "s", 8]})
+    built = opened(Model, proto, "onnxruntime", tmp_path)
+    past, x = weights((3, 2, 0, 8)), weights((3, 2, 1, 8))
+    [expected] = ReferenceEvaluator(proto).run(None, {"past": past, "x": x})
+    np.testing.assert_allclose(built.predict([past, x])[0].get_data_to_numpy(), expected, rtol=1e-6)
+    with pytest.raises(errors.EngineError, match="guard of Concat"):
+        built.predict([weights((0, 2, 5, 8)), x])
+
+
+def test_sizes_of_nothing_fit_in_31_bits(tmp_path):
+    built = opened(Model, model([node("Relu", ["x"], ["y"])], {"x": ["n", "m"]}), "onnxruntime", tmp_path)
+    assert built.predict([np.zeros((5, 0), np.float32)])[0].shape == [5, 0]
+    with pytest.raises(errors.DataMismatchError, match="31 bits"):
+        built.predict([np.zeros((1 << 32, 0), np.float32)])
+
+
+INSIDE = {
+    "Concat": ([*CUT, node("Concat", ["token", "cut"], ["y"], axis=1)], {"token": weights((1, 1, 65))}),
+    "a Concat of cuts": (
+        [*CUT, node("Slice", ["x", *ROW], ["some"]), node("Concat", ["some", "cut"], ["y"], axis=1)],
+        {},
+    ),
+    "InstanceNormalization": (
+        [*CUT, node("InstanceNormalization", ["cut", "s", "s"], ["y"])],
+        {"s": weights(64)},
+    ),
+    "Unique": ([*CUT, node("Unique", ["cut"], ["y"], axis=0)], {}),
+}
+
+
+@pytest.mark.parametrize(
+    ("engine", "what"),
+    [*(("onnxruntime", each) for each in INSIDE), ("openvino", "Concat"), ("openvino", "Unique")],
+)
+def test_what_lacks_elements_inside_of_a_model_is_an_error(engine, what):
+    nodes, constants = INSIDE[what]
+    proto = model(nodes, {"x": ["n", 64, 65], "size": ["k"]}, {**constants, **NUMBERS})
+    execution = build(proto, None, Target(threads=1, provider=engine), Settings()).execution()
+    x = weights((4, 64, 65))
+    assert execution.run([x, weights(2)])[0].size
+    with pytest.raises(errors.EngineError):
+        execution.run([x, weights(1)])
+
+
+def test_nothing_found_is_no_error():
+    nodes = [node("NonZero", ["x"], ["places"])]
+    for name, begin, end in (("rows", "zero", "one"), ("columns", "one", "two")):
+        nodes.append(node("Slice", ["places", begin, end, "zero"], [f"{name}_t"]))
+        nodes.append(node("Transpose", [f"{name}_t"], [name]))
+    nodes.append(node("Concat", ["columns", "rows"], ["y"], axis=1))
+    proto = model(nodes, {"x": ["n", 4]}, NUMBERS, TensorProto.INT64)
+    execution = build(proto, None, Target(threads=1), Settings()).execution()
+    assert execution.run([np.zeros((5, 4), np.float32)])[0].shape == (0, 2)
+    np.testing.assert_array_equal(execution.run([np.eye(2, 4, dtype=np.float32)])[0], [[0, 0], [1, 1]])
+
+
+def test_trials_see_memory_that_nobody_wrote():
+    found = calls.Call("call", onnx.load_from_string(REFUSING["Concat"]), {"x": weights((1, 64, 65))})
+    subject = Subject(found, "onnxruntime", guarded=False)
+    assert subject.judge(found.feed) == "right"
+    assert subject.judge({"x": weights((0, 64, 65))}) == "memory that nobody wrote"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "filled"),
+    [
+        ([node("Slice", ["x", *ROW], ["y"])], True),
+        ([node("Slice", ["x", "one", "two", "zero"], ["y"])], False),
+        ([node("Shape", ["x"], ["s"]), node("ConstantOfShape", ["s"], ["y"])], True),
+        ([*LESS, node("Expand", ["x", "end"], ["y"])], False),
+        ([node("NonZero", ["x"], ["y"])], False),
+        ([node("AveragePool", ["x"], ["y"], kernel_shape=[2])], False),
+        ([node("AveragePool", ["x"], ["y"], kernel_shape=[2], pads=[1, 0])], True),
+        ([node("Relu", ["x"], ["r"]), node("Reshape", ["r", "one"], ["y"])], True),
+    ],
+)
+def test_what_has_elements_in_every_run(nodes, filled):
+    import onnx_ir as ir
+
+    graph = ir.serde.deserialize_model(
+        onnx.load_from_string(model(nodes, {"x": ["n", "c", "l"]}, {**NUMBERS}))
+    )
+    assert (graph.graph.outputs[0] in Filled(graph)) == filled
