@@ -130,6 +130,62 @@ def broadcasts(steps: int) -> onnx.ModelProto:
     return _onnx([*nodes, helper.make_node("Add", ["x", "s"], ["y"])], "y", tensors)
 
 
+def parts(count: int) -> onnx.ModelProto:
+    """One node with many outputs."""
+    split = helper.make_node("Split", ["x"], [f"y{i}" for i in range(count)], num_outputs=count)
+    made = _onnx([split], "y0")
+    made.graph.input[0].type.tensor_type.shape.dim[0].dim_value = count
+    return made
+
+
+def repeats(operator: str, count: int) -> onnx.ModelProto:
+    """One node with many inputs, which are one constant."""
+    nodes = [
+        helper.make_node(operator, ["c"] * count, ["d"], **({"axis": 0} if operator == "Concat" else {}))
+    ]
+    nodes += [helper.make_node("Reshape", ["x", "d"], ["y"])]
+    return _onnx(nodes, "y", [_ints("c", 1, 1)])
+
+
+def fan(count: int) -> onnx.ModelProto:
+    """Nodes that read one value, and one that reads them all."""
+    nodes = [helper.make_node("Relu", ["x"], [f"r{i}"]) for i in range(count)]
+    return _onnx([*nodes, helper.make_node("Sum", [f"r{i}" for i in range(count)], ["y"])], "y")
+
+
+def chain(operator: str, count: int) -> onnx.ModelProto:
+    """Nodes each of which reads the one before."""
+    names = ["x", *(f"v{i}" for i in range(count - 1)), "y"]
+    return _onnx([helper.make_node(operator, [a], [b]) for a, b in pairwise(names)], "y")
+
+
+_TEXT = [onnx.numpy_helper.from_array(np.array(text, object), "text") for text in ("a", ["a", "5"])]
+_GIVEN = {"INT": 1, "FLOAT": 1.0, "STRING": "a", "INTS": [1], "FLOATS": [1.0], "STRINGS": ["a"]}
+
+
+def text(operator: str, place: int, others: list[str], how: int) -> onnx.ModelProto:
+    """An operator with a text in the place of one input; the others are "x", integers "i" or numbers "c"."""
+    schema = onnx.defs.get_schema(operator)
+    wanted = [a for a in schema.attributes.values() if a.required and a.type.name in _GIVEN]
+    inputs = [*others[:place], "text", *others[place + 1 : max(schema.min_input, place + 1)]]
+    results = ["y", *(f"y{i}" for i in range(1, schema.min_output))]
+    node = helper.make_node(operator, inputs, results, **{a.name: _GIVEN[a.type.name] for a in wanted})
+    tensors = [
+        _TEXT[how // 2],
+        _ints("i", 1, 1),
+        onnx.numpy_helper.from_array(np.ones((2, 2), np.float32), "c"),
+    ]
+    if how % 2:
+        return _onnx([node], "y", tensors)
+    return _onnx([*(helper.make_node("Constant", [], [t.name], value=t) for t in tensors), node], "y")
+
+
+def texts() -> list[tuple[str, int]]:
+    """All operators of ONNX, with the places of their inputs."""
+    schemas = [s for s in onnx.defs.get_all_schemas() if not s.domain and not s.deprecated]
+    return [(s.name, place) for s in schemas for place in range(min(s.max_input, 6))]
+
+
 # -- MindIR --------------------------------------------------------------------------------------------
 
 
@@ -180,11 +236,16 @@ def calls(depth: int, width: int = 1) -> Any:
 
 
 SHAPES: dict[str, Callable[[Random], Any]] = {
+    "chain": lambda rng: chain(rng.choice(["Relu", "Neg", "Identity"]), rng.choice([*_SIZES, 10_000])),
+    "fan": lambda rng: fan(rng.choice([*_SIZES, 10_000])),
+    "parts": lambda rng: parts(rng.choice([*_SIZES, 100_000])),
+    "repeats": lambda rng: repeats(rng.choice(["Concat", "Sum"]), rng.choice([*_SIZES, 100_000])),
+    "text": lambda rng: text(*rng.choice(texts()), rng.choices("xic", k=12), rng.randrange(4)),
     "broadcasts": lambda rng: broadcasts(rng.randint(1, 8)),
     "calls": lambda rng: calls(rng.choice(_SIZES), rng.choice([1, 1, 2, 3])),
     "constants": lambda rng: constants(rng.choice(_SIZES[:6]), rng.choice([8, 500, 2000, 4000, 10_000])),
     "convolution": lambda rng: convolution(rng.choice([3, 100, 1000, 3000])),
-    "doubles": lambda rng: doubles(rng.choice(_SIZES[:6])),
+    "doubles": lambda rng: doubles(rng.choice(_SIZES)),
     "einsum": lambda rng: einsum(rng.randint(2, 12), rng.choice([2, 8, 60, 2000])),
     "functions": lambda rng: functions(rng.choice(_SIZES), rng.choice([1, 2, 3])),
     "outputs": lambda rng: outputs(rng.choice([*_SIZES, 10_000])),

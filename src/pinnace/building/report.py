@@ -15,7 +15,7 @@ from pinnace.formats import kind_of
 from pinnace.program import Program
 from pinnace.records import dataclass
 from pinnace.types import ModelType, Port
-from pinnace.weights.source import Source
+from pinnace.weights.source import Source, size_of
 from pinnace.writing import replacing
 
 _INLINE = 1 << 30
@@ -58,7 +58,7 @@ def report(source: Source, graph: Program | ir.Model, onnx: Path | None = None) 
         inputs=inputs,
         outputs=outputs,
         parameters=len(weights),
-        parameter_bytes=sum(w.nbytes for w in weights),
+        parameter_bytes=sum(map(size_of, weights)),
         primitives=dict(Counter(primitive for _, primitive in nodes).most_common()),
         nodes=nodes,
         unsupported=missing,
@@ -68,7 +68,7 @@ def report(source: Source, graph: Program | ir.Model, onnx: Path | None = None) 
 
 def _write(lowered: ir.Model, path: Path, inputs: Iterable[Path]) -> None:
     """Write a model; over 1 GiB, weights go to `path`.data. Raises FileWriteError."""
-    size = sum(weight.nbytes for weight in _weights(lowered))
+    size = sum(map(size_of, _weights(lowered)))
     inline = 0 if size > _INLINE else size
     with replacing(path, inputs) as place:
         beside = place.with_name(f"{place.name}.data")

@@ -7,7 +7,6 @@ file should hold the weights that it had.
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -52,17 +51,14 @@ def fold(node: ir.Node, opset: int) -> bool:
     except Exception:  # the reference implementation refuses what it does not know in many ways
         return False
     for output, value in zip(node.outputs, values, strict=True):
-        with suppress(TypeError):
-            _give(output, value)
+        _give(output, value)
     return all(output.const_value is not None for output in node.outputs)
 
 
 def _followed(node: ir.Node, opset: int) -> bool:
     """Give the result of a node its value, if it takes only known parts of its inputs."""
     found = partly.follow(node, opset)
-    if found is not None:
-        _give(node.outputs[0], found)
-    return found is not None
+    return found is not None and _give(node.outputs[0], found)
 
 
 def _small(x: ir.Value) -> bool:
@@ -102,14 +98,17 @@ def _measured(node: ir.Node) -> bool:
         dims = math.prod(dims)
     else:
         dims = dims[node.attributes.get_int("start", 0) : node.attributes.get_int("end", len(dims))]
-    _give(node.outputs[0], np.asarray(dims, np.int64))
-    return True
+    return _give(node.outputs[0], np.asarray(dims, np.int64))
 
 
-def _give(output: ir.Value, value: Any) -> None:
+def _give(output: ir.Value, value: Any) -> bool:
+    """Give a result its value; return False if that is no tensor of its type."""
     if not isinstance(value, np.ndarray | np.generic):
-        raise TypeError(f"{value!r} is no tensor")
-    wanted = output.dtype
-    tensor = ir.tensor(np.asarray(value), dtype=wanted, name=output.name)
+        return False
+    try:
+        tensor = ir.tensor(np.asarray(value), dtype=output.dtype, name=output.name)
+    except TypeError:
+        return False
     output.const_value, output.shape = tensor, ir.Shape(tensor.shape.numpy())
     output.type = ir.TensorType(tensor.dtype)
+    return True

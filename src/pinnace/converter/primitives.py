@@ -259,13 +259,13 @@ class Primitives(Builder):
         if x.dtype is ir.DataType.BOOL and x.const_value is None:
             return self.op("LogicalNot", self.op("LogicalNot", x))
         beside = next((i for i in inputs if i.shape is not None and i.shape), None)
-        if x.const_value is None or x.shape is None or beside is None:
+        if x.const_value is None or beside is None:
             return self.op("Reshape", x, self.op("Shape", x))
         sizes, first = self.op("Shape", beside), self.constant(0, np.int32)
         none = self.op("Gather", self.op("SubFusion", sizes, sizes), first, first)
-        dims = self.constant(x.shape.numpy() or (1,), np.int32)
-        y = self.op("Reshape", x, self.op("AddFusion", dims, none))
-        return y if x.shape else self.op("Squeeze", y, axis=(0,))
+        shape = x.const_value.shape.numpy()
+        y = self.op("Reshape", x, self.op("AddFusion", self.constant(shape or (1,), np.int32), none))
+        return y if shape else self.op("Squeeze", y, axis=(0,))
 
     def program_function(self, inputs: Sequence[Input], outputs: Sequence[ir.Value]) -> Function:
         """Return the function, whose results are tensors of the ONNX graph."""

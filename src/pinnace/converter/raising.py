@@ -14,6 +14,7 @@ from contextlib import suppress
 
 import onnx_ir as ir
 
+from pinnace.compiler.failures import MISFITS
 from pinnace.converter import control, folding, inferring, parts, rules
 from pinnace.converter.primitives import Primitives, number_of, type_of
 from pinnace.converter.rules import narrow
@@ -100,6 +101,9 @@ class _Raiser:
             self._raise(node, node.version or self.opset, 0)
         except Unsupported as error:
             self.failed.append((node.op_type, str(error), node.name or ""))
+        except (TypeError, *MISFITS) as error:  # rules assume that it is as ONNX defines it
+            reason = f"its inputs and attributes do not fit together ({error or type(error).__name__})"
+            self.failed.append((node.op_type, reason, node.name or ""))
 
     def _lacks(self, node: ir.Node) -> bool:
         return any(x is not None and not self.writer.has(x) for x in node.inputs)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import zip_longest
+from typing import cast
 
 import onnx
 import onnx_ir as ir
@@ -20,6 +21,7 @@ from pinnace import bounds
 from pinnace.compiler.nodes import inner_graphs
 from pinnace.ops.inference import infer_node, opset_of
 from pinnace.records import dataclass
+from pinnace.weights.source import size_of
 
 _MAX_RESULT = 1 << 26
 """Bytes of one result; more if the weights are larger."""
@@ -113,11 +115,7 @@ class _Estimate:
 
     @cached_property
     def _sizes(self) -> list[int]:
-        sizes = [0]
-        for tensor in self._tensors.values():
-            with suppress(TypeError, ValueError):  # unknown element type, which the engine reports
-                sizes.append(tensor.nbytes)
-        return sizes
+        return [0, *map(size_of, self._tensors.values())]
 
     @property
     def weights(self) -> int:
@@ -211,7 +209,8 @@ class _Estimate:
                     infer_node(node, self._opset)
                 if output.shape is not None and output.shape.is_static():
                     size, exact = float(math.prod(output.shape.numpy())), True
-                width = output.dtype.itemsize if output.dtype is not None else 8
+                known = output.dtype not in (None, ir.DataType.STRING)
+                width = cast(ir.DataType, output.dtype).itemsize if known else 8
             self._elements[output] = size
             self.folded.append(_Folded(size * width, exact))
         largest = max(map(self._size, node.outputs), default=0.0)
@@ -244,6 +243,6 @@ def _constant_shape(value: ir.Value | None) -> list[float] | None:
     tensor, node = value.const_value, value.producer()
     if tensor is None and node is not None and node.op_type == "Constant" and "value" in node.attributes:
         tensor = node.attributes["value"].value
-    if tensor is None or tensor.size > _MAX_RANK:
+    if tensor is None or tensor.size > _MAX_RANK or not tensor.dtype.is_integer():
         return None
     return [max(float(n), 1.0) for n in tensor.numpy().reshape(-1)]

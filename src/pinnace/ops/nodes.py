@@ -145,6 +145,8 @@ class Nodes:
         if self.changes(value):
             return None
         if value.const_value is not None:
+            if value.const_value.dtype is ir.DataType.STRING:
+                raise Unsupported(f"{value.name!r} is text, where a number is needed")
             self.asked.add(value)
             return value.const_value.numpy()
         node = value.producer()

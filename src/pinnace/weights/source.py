@@ -298,6 +298,11 @@ def _map(path: Path) -> memoryview:
         raise ModelFormatError(f"{path}: cannot be read: {error}") from None
 
 
+def size_of(tensor: ir.TensorProtocol) -> int:
+    """Return the bytes of a tensor's elements; 0 for text, whose size is not that of its elements."""
+    return 0 if tensor.dtype.name in ("STRING", "UNDEFINED") else tensor.nbytes
+
+
 def check_shape(what: str, shape: tuple[int, ...]) -> None:
     """Raise ModelFormatError for impossible dimensions."""
     if any(d < 0 for d in shape):

@@ -28,7 +28,7 @@ from pinnace.ops.values import Unsupported
 from pinnace.options.target import Target
 from pinnace.records import dataclass
 from pinnace.types import Array
-from pinnace.weights.source import SMALL, Source
+from pinnace.weights.source import SMALL, Source, size_of
 
 OFF = {"apart_from_layer_norm": "SkipLayerNormFusion"}
 """Optimizers of onnxruntime that may make models slower, by the rule that leaves them out: its fused Add and
@@ -155,9 +155,7 @@ def _in_memory(
     found: dict[str, tuple[Array, int]] = {}
     for name, value in graph.initializers.items():
         tensor = value.const_value
-        if tensor is None or (tensor.nbytes <= SMALL and name not in variable) or tensor.nbytes == 0:
-            continue
-        if tensor.dtype is ir.DataType.STRING:  # cannot be passed in memory
+        if tensor is None or size_of(tensor) <= (0 if name in variable else SMALL):
             continue
         if not value.uses() and not value.is_graph_output():  # onnxruntime drops it before it is replaced
             continue

@@ -36,7 +36,7 @@ from pinnace.formats.protos import inner_graphs
 from pinnace.options.target import Target
 from pinnace.records import dataclass
 from pinnace.weights.digest import digest
-from pinnace.weights.source import SMALL, Source
+from pinnace.weights.source import SMALL, Source, size_of
 
 if TYPE_CHECKING:
     pass
@@ -80,9 +80,7 @@ def _locations(model: ir.Model, source: Source) -> dict[str, _WeightLocation]:
     locations = {}
     for name, value in model.graph.initializers.items():
         tensor = value.const_value
-        if tensor is None or tensor.nbytes <= SMALL or tensor.dtype is ir.DataType.STRING:
-            continue
-        if tensor.dtype.bitwidth % 8:
+        if tensor is None or size_of(tensor) <= SMALL or tensor.dtype.bitwidth % 8:
             continue
         start = _start(tensor, source)
         if start is not None:

@@ -240,7 +240,7 @@ def _is_natural(number: object) -> bool:
 def _constant_values(value: ir.Value | None) -> object:
     """Return the elements of a constant, else None."""
     known = _constant(value)
-    return None if known is None else known.numpy().tolist()
+    return None if known is None or known.dtype is ir.DataType.STRING else known.numpy().tolist()
 
 
 def _constant(value: ir.Value | None) -> ir.TensorProtocol | None:

@@ -127,22 +127,26 @@ def _incomplete(node: ir.Node, opset: int) -> str:
     known = node.domain in ("", "ai.onnx")
     if known and not onnx.defs.has(node.op_type, opset):
         return "ONNX has no such operator"
-    places, inputs, outputs = _required(node.op_type, opset) if known else ((), 0, 0)
+    places, names, inputs, outputs = _required(node.op_type, opset) if known else ((), (), 0, 0)
     given = [place for place, value in enumerate(node.inputs) if value is not None]
-    if set(places) <= set(given) and len(node.inputs) >= inputs and len(node.outputs) >= outputs:
+    named = set(places) <= set(given) and node.attributes.keys() >= set(names)
+    if named and len(node.inputs) >= inputs and len(node.outputs) >= outputs:
         return ""
-    return "it lacks inputs or outputs, without which OpenVINO ends the process"
+    return "it lacks inputs, outputs or attributes, without which OpenVINO ends the process"
 
 
 @cache
-def _required(op_type: str, opset: int) -> tuple[tuple[int, ...], int, int]:
-    """Return the positions of an operator's required inputs, and the minimum of inputs and outputs."""
+def _required(op_type: str, opset: int) -> tuple[tuple[int, ...], tuple[str, ...], int, int]:
+    """Return an operator's required inputs by position and attributes by name, and the minimum of inputs and
+    outputs.
+    """
     if not onnx.defs.has(op_type, opset):
-        return (), 0, 0
+        return (), (), 0, 0
     schema = onnx.defs.get_schema(op_type, opset)
     single = onnx.defs.OpSchema.FormalParameterOption.Single
     places = tuple(place for place, value in enumerate(schema.inputs) if value.option == single)
-    return places, schema.min_input, schema.min_output
+    names = tuple(name for name, attribute in schema.attributes.items() if attribute.required)
+    return places, names, schema.min_input, schema.min_output
 
 
 def _wrong_use(node: ir.Node, opset: int) -> str:
@@ -170,8 +174,17 @@ def _needs_guard(node: ir.Node) -> bool:
 def _wrong_type(node: ir.Node) -> str:
     to = node.attributes.get("to")
     types = [value.dtype for value in (*node.inputs, *node.outputs) if value is not None]
+    if node.op_type == "Constant" and _is_text(node):
+        types.append(ir.DataType.STRING)
     types += [ir.DataType(to.as_int())] if to is not None and node.op_type == "Cast" else []
     return next((_TYPES[dtype] for dtype in types if dtype in _TYPES), "")
+
+
+def _is_text(constant: ir.Node) -> bool:
+    value = constant.attributes.get("value")
+    if value is not None and value.type is ir.AttributeType.TENSOR:
+        return bool(value.as_tensor().dtype is ir.DataType.STRING)
+    return not constant.attributes.keys().isdisjoint(("value_string", "value_strings"))
 
 
 def unknown(model: ir.Model, message: str) -> list[UnsupportedPrimitive]:

@@ -33,7 +33,7 @@ from pinnace.engines.protocol import failures
 from pinnace.errors import EngineError, LackingKernelsError
 from pinnace.records import dataclass
 from pinnace.types import Array, DataType, Interface
-from pinnace.weights.source import SMALL, Source
+from pinnace.weights.source import SMALL, Source, size_of
 
 FAILURES = failures(_pyopenvino)
 """The exceptions of OpenVINO."""
@@ -148,7 +148,7 @@ def _weights(graph: ir.Graph, variable: Collection[str], source: Source | None) 
         if tensor is None:
             continue
         array = _data(tensor, source)
-        if (tensor.nbytes > SMALL or name in variable) and tensor.nbytes and array.dtype.char in _SHARED:
+        if size_of(tensor) > (0 if name in variable else SMALL) and array.dtype.char in _SHARED:
             weights[name] = array
         elif isinstance(tensor, ir.ExternalTensor):
             value.const_value = _in_memory(tensor, source)

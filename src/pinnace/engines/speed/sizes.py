@@ -6,6 +6,7 @@ inputs are broadcast. Free dimensions count as 1 (the first of a tensor) or 128.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -17,6 +18,8 @@ Dims = tuple[int, ...]
 _FREE = 128
 _MOST_KNOWN = 64
 """Elements of the largest constant whose values are shapes, axes or sizes."""
+_MOST_DIMENSIONS, _MOST_ELEMENTS = 64, 1 << 48
+"""Limits of a shape: larger ones are not known. A file can name any, and no engine computes them."""
 
 
 class Sizes:
@@ -38,10 +41,9 @@ class Sizes:
     def results(self, node: ir.Node, given: Sequence[Dims]) -> list[Dims]:
         """Return the shapes of the outputs of a node with inputs of shapes `given`, and remember them."""
         wanted = self._wanted(node) if node.op_type == "Reshape" else None
-        found = [
-            _result(node, given, place, wanted) if value.shape is None else _fixed(value.shape)
-            for place, value in enumerate(node.outputs)
-        ]
+        declared = [None if value.shape is None else _fixed(value.shape) for value in node.outputs]
+        made = _results(node, given, wanted) if None in declared else ()
+        found = [made[place] if dims is None else dims for place, dims in enumerate(declared)]
         self._dims.update(zip(node.outputs, found, strict=True))
         elements = self._followed(node)
         if elements is not None and len(elements) <= _MOST_KNOWN:
@@ -63,7 +65,8 @@ class Sizes:
         if first is None or (None in rest and node.op_type in ("Concat", "Gather", "Slice")):
             return None
         if node.op_type == "Concat":
-            return sum((one for one in rest if one), first)
+            joined = itertools.chain(first, *(one for one in rest if one))
+            return tuple(itertools.islice(joined, _MOST_KNOWN + 1))
         if node.op_type == "Gather":
             return tuple(first[p] for p in rest[0] or () if -len(first) <= p < len(first))
         if node.op_type == "Slice":
@@ -81,27 +84,35 @@ class Sizes:
 
 
 def _fixed(shape: Iterable[object]) -> Dims:
-    return tuple(d if isinstance(d, int) else _FREE if place else 1 for place, d in enumerate(shape))
+    dims = tuple(d if isinstance(d, int) else _FREE if place else 1 for place, d in enumerate(shape))
+    return dims if _is_possible(dims) else ()
 
 
-def _result(node: ir.Node, given: Sequence[Dims], place: int, wanted: Sequence[int] | None) -> Dims:
+def _is_possible(dims: Dims) -> bool:
+    return len(dims) <= _MOST_DIMENSIONS and math.prod(max(d, 1) for d in dims) <= _MOST_ELEMENTS
+
+
+def _results(node: ir.Node, given: Sequence[Dims], wanted: Sequence[int] | None) -> Sequence[Dims]:
+    """Return the shapes of all outputs of a node; `wanted` is that which a Reshape asks for."""
+    count = len(node.outputs)
     try:
-        if wanted is not None:
-            return _reshaped(given[0], wanted)
         if node.op_type == "Split":
-            dims = _part(node, given, place)
-        elif node.op_type == "DynamicQuantizeLinear" and place:
-            dims = ()
+            return _parts(node, given)
+        if wanted is not None:
+            dims = _reshaped(given[0], wanted)
         else:
             dims = _RULES.get(node.op_type, _broadcast)(node, given)
-        return tuple(max(size, 0) for size in dims)
+        dims = tuple(max(size, 0) for size in dims)
+        if not _is_possible(dims):
+            raise ValueError("no engine computes it")
+        return [dims, *[() if node.op_type == "DynamicQuantizeLinear" else dims] * (count - 1)]
     except (
         ArithmeticError,
         ValueError,
         LookupError,
         TypeError,
     ):  # the graph is wrong, or not constant enough
-        return given[0] if given else ()
+        return [given[0] if given else ()] * count
 
 
 def _broadcast(_: ir.Node, given: Sequence[Dims]) -> Dims:
@@ -128,7 +139,9 @@ def _constant_of(value: ir.Value) -> ir.TensorProtocol | None:
     maker, known = value.producer(), value.const_value
     if maker is not None and maker.op_type == "Constant" and "value" in maker.attributes:
         known = maker.attributes["value"].value  # onnx-ir's functions for it take 30 us and more
-    return None if known is None or known.size > _MOST_KNOWN else known
+    if known is None or known.size > _MOST_KNOWN or known.dtype is ir.DataType.STRING:
+        return None
+    return known
 
 
 def _windows(node: ir.Node, given: Sequence[Dims]) -> Dims:
@@ -182,10 +195,12 @@ def _joined(node: ir.Node, given: Sequence[Dims]) -> Dims:
     return *given[0][:axis], sum(shape[axis] for shape in given), *given[0][axis + 1 :]
 
 
-def _part(node: ir.Node, given: Sequence[Dims], place: int) -> Dims:
-    axis = node.attributes.get_int("axis", 0) % len(given[0])
-    parts = _ints(node, "split", 1) or [given[0][axis] // len(node.outputs)] * len(node.outputs)
-    return *given[0][:axis], parts[place], *given[0][axis + 1 :]
+def _parts(node: ir.Node, given: Sequence[Dims]) -> list[Dims]:
+    axis, count = node.attributes.get_int("axis", 0) % len(given[0]), len(node.outputs)
+    parts = _ints(node, "split", 1) or [given[0][axis] // count] * count
+    if len(parts) != count or not 0 <= min(parts) <= max(parts) <= given[0][axis]:
+        raise ValueError("these are no parts of it")
+    return [(*given[0][:axis], part, *given[0][axis + 1 :]) for part in parts]
 
 
 def _sliced(node: ir.Node, given: Sequence[Dims]) -> Dims:
@@ -209,12 +224,12 @@ def _reduced(node: ir.Node, given: Sequence[Dims]) -> Dims:
 def _squeezed(node: ir.Node, given: Sequence[Dims]) -> Dims:
     axes = _ints(node, "axes", 1)
     rank = len(given[0])
-    gone = [i for i, d in enumerate(given[0]) if d == 1] if axes is None else [a % rank for a in axes]
+    gone = {i for i, d in enumerate(given[0]) if d == 1} if axes is None else {a % rank for a in axes}
     return tuple(d for i, d in enumerate(given[0]) if i not in gone)
 
 
 def _unsqueezed(node: ir.Node, given: Sequence[Dims]) -> Dims:
-    axes, dims = _ints(node, "axes", 1) or [], list(given[0])
+    axes, dims = (_ints(node, "axes", 1) or [])[: _MOST_DIMENSIONS + 1], list(given[0])
     for axis in sorted(a % (len(dims) + len(axes)) for a in axes):
         dims.insert(axis, 1)
     return tuple(dims)
