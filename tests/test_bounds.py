@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
 import subprocess
@@ -18,12 +19,17 @@ from tests.fuzz import amplify
 
 from pinnace import Context, DataType, Model, ModelType, Tensor, images
 from pinnace.building.opening import inspect_model
+from pinnace.building.origin import build
 from pinnace.cli import console, inputs
+from pinnace.converter.convert import Conversion, convert
 from pinnace.distributed.shard.cutting import shard
 from pinnace.engines import folding
 from pinnace.errors import ConfigError, ModelStateError, PinnaceError
 from pinnace.formats import packing
+from pinnace.options.settings import Settings
+from pinnace.options.target import Target
 from pinnace.weights import lora
+from pinnace.weights.source import Source
 
 ROOT = Path(__file__).parent.parent
 
@@ -65,14 +71,37 @@ def opened(tmp_path, model) -> str:
         (amplify.functions(30), "nodes, with all functions inlined"),
         (amplify.functions(200), "more than 128 deep, or themselves"),
         (amplify.outputs(20_000), "has 20000 outputs, but at most 4096 are supported"),
+        (amplify.repeats("Sum", 5000), "Sum 'd' has 5000 inputs, but at most 4096 are supported"),
+        (amplify.doubles(2000), "cannot"),
     ],
-    ids=["tuples", "deep tuples", "calls", "deep calls", "functions", "deep functions", "outputs"],
+    ids=[
+        "tuples",
+        "deep tuples",
+        "calls",
+        "deep calls",
+        "functions",
+        "deep functions",
+        "outputs",
+        "inputs",
+        "doubles",
+    ],
 )
 def test_what_never_ended_is_refused(model, said, tmp_path):
     assert said in opened(tmp_path, model)
 
 
-@pytest.mark.parametrize("model", [amplify.calls(100), amplify.functions(100, 1), amplify.tuples(8)])
+@pytest.mark.parametrize(
+    "model",
+    [
+        amplify.calls(100),
+        amplify.functions(100, 1),
+        amplify.tuples(8),
+        amplify.parts(50_000),
+        amplify.repeats("Concat", 4096),
+        amplify.fan(4096),
+    ],
+    ids=["calls", "functions", "tuples", "outputs of a node", "inputs of a node", "readers of a value"],
+)
 def test_what_is_within_bounds_runs(model, tmp_path):
     assert opened(tmp_path, model) == "built\n"
 
@@ -93,6 +122,30 @@ def test_what_is_within_bounds_runs(model, tmp_path):
 def test_what_takes_long_is_left_for_the_run(model, tmp_path):
     """Without bounds these take 2.6 GB, minutes, or both."""
     assert opened(tmp_path, model) == "built\n"
+
+
+def _all_ways(path):
+    """Open, describe and convert a file."""
+    source = Source.of_file(path)
+    for provider in ("onnxruntime", "openvino"):
+        yield lambda provider=provider: build(
+            str(path), None, Target(threads=1, provider=provider), Settings()
+        )
+    yield lambda: inspect_model(path)
+    for kind in (ModelType.MINDIR, ModelType.MINDIR_LITE):
+        yield lambda kind=kind: convert(source, ModelType.ONNX, f"{path}.made", Conversion(save_type=kind))
+
+
+@pytest.mark.filterwarnings("ignore::pinnace.PinnaceWarning")
+def test_texts_where_numbers_belong_are_refused(tmp_path):
+    """Each operator of ONNX, with a text in the place of each input: others than PinnaceErrors are faults."""
+    for number, (operator, place) in enumerate(amplify.texts()):
+        others = ["xic"[(number + i) % 3] for i in range(12)]
+        path = tmp_path / f"{number}.onnx"
+        path.write_bytes(amplify.text(operator, place, others, number % 4).SerializeToString())
+        for way in _all_ways(path):
+            with contextlib.suppress(PinnaceError):  # some take texts
+                way()
 
 
 def test_constants_left_for_the_run_are_right(run_model, tmp_path):

@@ -14,7 +14,7 @@ INLINED = 1 << 13
 CALLS = 128
 """Nested calls."""
 LEAVES = 1 << 12
-"""Items of one tuple, including those of nested tuples; outputs of an ONNX model."""
+"""Items of one tuple, including those of nested tuples; outputs of an ONNX model, inputs of its nodes."""
 ALL_LEAVES = 1 << 22
 """Items of all tuples that nodes return."""
 NESTING = 32

@@ -19,7 +19,7 @@ _MAX_OPSET = (1 << 31) - 1
 def check(model: ir.Model, graphs: Iterable[ir.Graph], file: str) -> None:
     """Raise ModelFormatError for invalid names, operator sets, attributes and calls, and too many outputs.
 
-    `graphs` are those of `every_graph`.
+    Nodes may not have too many inputs. `graphs` are those of `every_graph`.
     """
     if len(model.graph.outputs) > bounds.LEAVES:  # onnxruntime's time grows with the square of their number
         many = f"{len(model.graph.outputs)} outputs, but at most {bounds.LEAVES} are supported"
@@ -32,6 +32,9 @@ def check(model: ir.Model, graphs: Iterable[ir.Graph], file: str) -> None:
         for node in graph:
             _check_names((node.op_type, node.domain, node.overload, node.name, *node.attributes), file)
             _check_names((v.name for v in (*node.inputs, *node.outputs) if v is not None), file)
+            if len(node.inputs) > bounds.LEAVES:  # onnx-ir's time to replace them all grows with the square
+                many = f"{len(node.inputs)} inputs, but at most {bounds.LEAVES} are supported"
+                raise ModelFormatError(f"{file}: {node.op_type} {node.name!r} has {many}")
             _check_attributes(node, file)
     _check_calls(model, file)
 

@@ -233,8 +233,9 @@ def _pads_automatically(node: ir.Node) -> bool:
 
 
 def _is_natural(number: object) -> bool:
-    """Return True for an integer of 0 or more, or a list of such."""
-    return (isinstance(number, int) and number >= 0) or (isinstance(number, list) and min(number) >= 0)
+    """Return True for an integer of 0 or more, or lists of such."""
+    array = np.asarray(number)
+    return array.dtype.kind == "i" and bool(np.all(array >= 0))
 
 
 def _constant_values(value: ir.Value | None) -> object:
