@@ -49,7 +49,7 @@ def use(monkeypatch, *folders):
 
 def test_what_is_below_is_loaded_and_left_as_it_is(image, product, tmp_path, monkeypatch):
     before = state(image)
-    use(monkeypatch, tmp_path / "own", image)
+    use(monkeypatch, tmp_path / "own", image, "")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert opened(product[0]) == "loaded"

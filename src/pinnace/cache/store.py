@@ -84,7 +84,9 @@ class Store:
         found: list[Store] = []
         problems: dict[str, str] = {}
         for place, name in enumerate(names):
-            for installed in () if name == OFF else (False, True)[place > 0 :]:
+            if name == OFF or (place and not name):
+                continue
+            for installed in (False, True)[place > 0 :]:
                 try:
                     found.append(cls(_root(name), limit, installed=installed))
                     break
