@@ -53,7 +53,9 @@ def main() -> int:
     tables = json.loads(_TABLE.read_text())
     for engine in engines:
         tables[engine] = _table(engine, arguments)
-        lines = [f'"{e}": {{\n' + ",\n".join(f'"{o}": {p}' for o, p in t.items()) + "}" for e, t in tables.items()]
+        lines = [
+            f'"{e}": {{\n' + ",\n".join(f'"{o}": {p}' for o, p in t.items()) + "}" for e, t in tables.items()
+        ]
         _TABLE.write_text("{" + ",\n".join(lines) + "}\n")
     return 0
 
@@ -73,7 +75,10 @@ def _table(engine: str, arguments: argparse.Namespace) -> dict[str, list[int]]:
         (node,) = found.model.graph.node
         for names, request in requests(found.feed):
             places = [place for place, name in enumerate(node.input) if name in names]
-            yield (_name(node), places, len(node.input), agrees), lambda request=request: subject.judge(request)
+            yield (
+                (_name(node), places, len(node.input), agrees),
+                lambda request=request: subject.judge(request),
+            )
 
     tried: dict[str, list[tuple[list[int], str]]] = defaultdict(list)
     inputs: Counter[str] = Counter()
@@ -137,7 +142,9 @@ def _try_models(engine: str, arguments: argparse.Namespace) -> int:
         found = call(number)
         subject = None if found is None else _subject(found, engine)
         agrees = subject is not None and subject.judge(found.feed) == "right"
-        for places, (_, request) in zip(emptied(found.feed), requests(found.feed), strict=False) if subject else ():
+        for places, (_, request) in (
+            zip(emptied(found.feed), requests(found.feed), strict=False) if subject else ()
+        ):
             if not subject.reason:
                 yield ["outside", sorted(places), agrees], lambda request=request: subject.judge(request)
             elif np.random.default_rng([number, len(places)]).random() > 0.2:

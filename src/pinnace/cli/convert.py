@@ -5,68 +5,30 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING
 
-import typer
-
-from pinnace.cli.options import AsJson
+from pinnace.cli import options
 
 if TYPE_CHECKING:
     from pinnace.converter.convert import Summary
 
 
 def convert(
-    model: Annotated[
-        Path,
-        typer.Argument(
-            metavar="MODEL",
-            help="A .mindir, .ms or .onnx file; a .tflite or .pb file or a SavedModel (its folder) of "
-            "TensorFlow; a .pt, .pth or .pt2 file of PyTorch; a .prototxt of Caffe, with --weights.",
-        ),
-    ],
-    output: Annotated[
-        Path,
-        typer.Argument(metavar="OUTPUT", help="The file to write, .mindir or .ms; .mindir is appended."),
-    ],
-    weights: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The .caffemodel of a Caffe model.")
-    ] = None,
-    framework: Annotated[
-        Literal["ONNX", "MINDIR", "TFLITE", "TF", "CAFFE", "PYTORCH"] | None,
-        typer.Option("--from", help="Framework of the model; without it the suffix tells it."),
-    ] = None,
-    shapes: Annotated[
-        list[str] | None,
-        typer.Option("--shape", metavar="NAME=1,128", help="Fix the shape of an input. Repeat for more."),
-    ] = None,
-    optimize: Annotated[
-        Literal["none", "general", "gpu_oriented", "ascend_oriented"],
-        typer.Option(help="none keeps all nodes; ascend_oriented wants fixed shapes."),
-    ] = "general",
-    half: Annotated[bool, typer.Option("--fp16", help="Store float32 weights in float16.")] = False,
-    channels_last: Annotated[bool, typer.Option("--nhwc", help="Take pictures as NHWC.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Compare the results with the model's.")] = False,
-    config: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Configuration that asks for quantisation.", dir_okay=False),
-    ] = None,
-    encrypt_key: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Encrypt the result, by the key in this file, in hexadecimal.",
-            dir_okay=False,
-        ),
-    ] = None,
-    decrypt_key: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Key of an encrypted .mindir, in hexadecimal.", dir_okay=False),
-    ] = None,
-    mode: Annotated[Literal["AES-GCM", "AES-CBC"], typer.Option(help="Encryption of both keys.")] = "AES-GCM",
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Run a model of PyTorch or TensorFlow, a program, to convert it.")
-    ] = False,
-    as_json: AsJson = False,
+    model: options.AnyModelFile,
+    output: options.ConvertedFile,
+    weights: options.CaffeWeights = None,
+    framework: options.Framework = None,
+    shapes: options.FixedShapes = None,
+    optimize: options.Optimizations = "general",
+    half: options.Half = False,
+    channels_last: options.ChannelsLast = False,
+    check: options.Check = False,
+    config: options.QuantisationFile = None,
+    encrypt_key: options.EncryptKey = None,
+    decrypt_key: options.DecryptKey = None,
+    mode: options.KeyMode = "AES-GCM",
+    trust: options.Trust = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Convert a model to .mindir or .ms.
 
@@ -84,7 +46,7 @@ def convert(
     from pinnace.types import ModelType
 
     origin = framework or framework_of(model)
-    options = Conversion(
+    asked = Conversion(
         save_type=ModelType.MINDIR_LITE if output.suffix == ".ms" else ModelType.MINDIR,
         input_shape=";".join(shape.replace("=", ":") for shape in shapes or []),
         optimize=optimize,
@@ -97,7 +59,7 @@ def convert(
         quantise=None if config is None else quantisation(sections_of(str(config))),
     )
     with progress(f"converting {model.name}", model=str(model)):
-        summary = convert_from(origin, str(model), str(weights or ""), output, options, _Stages())
+        summary = convert_from(origin, str(model), str(weights or ""), output, asked, _Stages())
     if as_json:
         print(json.dumps(asdict(summary), indent=2, default=str))
     else:

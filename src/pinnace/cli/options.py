@@ -179,3 +179,52 @@ DataFolder = Annotated[
         file_okay=False,
     ),
 ]
+
+AnyModelFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL",
+        help="A .mindir, .ms or .onnx file; a .tflite or .pb file or a SavedModel (its folder) of "
+        "TensorFlow; a .pt, .pth or .pt2 file of PyTorch; a .prototxt of Caffe, with --weights.",
+    ),
+]
+ConvertedFile = Annotated[
+    Path,
+    typer.Argument(metavar="OUTPUT", help="The file to write, .mindir or .ms; .mindir is appended."),
+]
+CaffeWeights = Annotated[Path | None, typer.Option(metavar="FILE", help="The .caffemodel of a Caffe model.")]
+Framework = Annotated[
+    Literal["ONNX", "MINDIR", "TFLITE", "TF", "CAFFE", "PYTORCH"] | None,
+    typer.Option("--from", help="Framework of the model; without it the suffix tells it."),
+]
+FixedShapes = Annotated[
+    list[str] | None,
+    typer.Option("--shape", metavar="NAME=1,128", help="Fix the shape of an input. Repeat for more."),
+]
+Optimizations = Annotated[
+    Literal["none", "general", "gpu_oriented", "ascend_oriented"],
+    typer.Option(help="none keeps all nodes; ascend_oriented wants fixed shapes."),
+]
+Half = Annotated[bool, typer.Option("--fp16", help="Store float32 weights in float16.")]
+ChannelsLast = Annotated[bool, typer.Option("--nhwc", help="Take pictures as NHWC.")]
+Check = Annotated[bool, typer.Option("--check", help="Compare the results with the model's.")]
+QuantisationFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Configuration that asks for quantisation.", dir_okay=False),
+]
+EncryptKey = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Encrypt the result, by the key in this file, in hexadecimal.",
+        dir_okay=False,
+    ),
+]
+DecryptKey = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Key of an encrypted .mindir, in hexadecimal.", dir_okay=False),
+]
+KeyMode = Annotated[Literal["AES-GCM", "AES-CBC"], typer.Option(help="Encryption of both keys.")]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Run a model of PyTorch or TensorFlow, a program, to convert it.")
+]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from pinnace.cli.options import AsJson, ModelFile
+from pinnace.cli.options import AsJson, FixedShapes, ModelFile
 
 if TYPE_CHECKING:
     from pinnace.distributed.shard.cutting import RankShare
@@ -25,10 +25,7 @@ def shard(
             help="Cut every large product, or cut the graph into stages; the default depends on the model."
         ),
     ] = None,
-    shapes: Annotated[
-        list[str] | None,
-        typer.Option("--shape", metavar="NAME=1,128", help="Fix the shape of an input. Repeat for more."),
-    ] = None,
+    shapes: FixedShapes = None,
     folder: Annotated[
         Path, typer.Option("--output", metavar="DIR", help="Folder for the files.", file_okay=False)
     ] = Path(),
