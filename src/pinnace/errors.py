@@ -12,11 +12,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from pinnace.escaping import plain, shown
 from pinnace.records import dataclass
 
 
 class PinnaceError(Exception):
-    """Base of all errors that Pinnace raises on purpose."""
+    """Base of all errors that Pinnace raises on purpose.
+
+    The message is in one line, whatever the names in it are, unless the class has lines of its own.
+    """
+
+    _lines = False
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return "\n".join(map(plain, text.split("\n"))) if self._lines else plain(text)
 
 
 class PinnaceWarning(UserWarning):
@@ -41,7 +51,7 @@ def collected_warnings() -> Iterator[list[str]]:
 
 def warn(message: str) -> None:
     """Warn with a `PinnaceWarning` that points at the line outside of Pinnace that called in."""
-    messages = _withheld.get()
+    message, messages = plain(message), _withheld.get()
     if messages is not None:
         messages.append(message)
         return
@@ -128,12 +138,15 @@ class UnsupportedPrimitive:
 class UnsupportedModelError(PinnaceError, RuntimeError):
     """A model uses unsupported primitives; the error lists all of them, with counts and first nodes."""
 
+    _lines = True
+
     def __init__(self, model: str, primitives: Sequence[UnsupportedPrimitive]) -> None:
         self.model, self.primitives = model, tuple(primitives)
         lines = [
-            f"  {p.name} x{p.count}, first at node {p.first_node!r}: {p.reason}" for p in self.primitives
+            f"  {shown(p.name)} x{p.count}, first at node {shown(repr(p.first_node))}: {plain(p.reason)}"
+            for p in self.primitives
         ]
-        first = f"{model} uses {len(lines)} unsupported primitive(s):"
+        first = f"{plain(model)} uses {len(lines)} unsupported primitive(s):"
         last = "Change these in the model, and export it again."
         super().__init__("\n".join((first, *lines, last)))
 

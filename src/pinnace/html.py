@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from pinnace.escaping import plain
+
 
 def table(caption: str, rows: Iterable[Sequence[object]]) -> str:
     """Return an HTML table."""
     from html import escape  # only notebooks show tables
 
-    lines = ("".join(f"<td>{escape(str(cell))}</td>" for cell in row) for row in rows)
+    lines = ("".join(f"<td>{escape(plain(str(cell)))}</td>" for cell in row) for row in rows)
     body = "".join(f"<tr>{line}</tr>" for line in lines)
-    return f"<table><caption>{escape(caption)}</caption>{body}</table>"
+    return f"<table><caption>{escape(plain(caption))}</caption>{body}</table>"

@@ -10,6 +10,8 @@ import math
 import re
 from collections.abc import Sequence
 
+from pinnace.escaping import shown
+
 Shape = tuple[int, ...]
 Sizes = tuple[tuple[range, ...], ...]
 """Alternatives for the free dimensions; each has a range for every dimension."""
@@ -25,9 +27,8 @@ def is_free(shape: Shape) -> bool:
 def named(shape: Shape, names: Sequence[str]) -> str:
     """Return a shape as text, with free dimensions by name where they have one: "[batch, 3]"."""
     known = names if len(names) == len(shape) else ("",) * len(shape)
-    return (
-        f"[{', '.join(n if size == -1 and n else str(size) for size, n in zip(shape, known, strict=True))}]"
-    )
+    sizes = (shown(n) if size == -1 and n else str(size) for size, n in zip(shape, known, strict=True))
+    return f"[{', '.join(sizes)}]"
 
 
 def takes(want: Shape, have: Shape) -> bool:

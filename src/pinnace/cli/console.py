@@ -13,6 +13,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
+from pinnace import escaping
 from pinnace.log import INFO, Log
 from pinnace.options import log_format
 
@@ -28,7 +29,7 @@ _NARROWEST = 24
 
 def plain(text: str) -> str:
     """Escape control characters in a text from a model or file, which a terminal would interpret."""
-    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
+    return "\n".join(map(escaping.plain, text.split("\n")))
 
 
 def fold(text: str, width: int = 0) -> str:
@@ -75,10 +76,10 @@ def table(title: str, rows: Sequence[Sequence[str]], head: Sequence[str] = ()) -
     Columns of numbers are aligned to the right. If a terminal or COLUMNS is too narrow, a last column of text
     is folded, or goes into lines of its own; if the others do not fit, rows stand beside each other.
     """
-    Console(highlight=False, markup=False).print(plain(title), style="bold", soft_wrap=True)
+    Console(highlight=False, markup=False).print(escaping.plain(title), style="bold", soft_wrap=True)
     if not rows:
         head, rows = (), [["none"]]
-    grid = [[plain(cell).replace("\n", "\\n") for cell in row] for row in (head, *rows) if row]
+    grid = [[escaping.plain(cell) for cell in row] for row in (head, *rows) if row]
     columns = zip(*grid[bool(head) :], strict=True)
     figures = [all(map(_FIGURE.fullmatch, column)) for column in columns]
     room = _columns() - _GAP

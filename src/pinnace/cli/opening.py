@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pinnace.errors import ArgumentValueError, ConfigError, EngineError, ModelFormatError, PinnaceError
+from pinnace.escaping import shown
 
 if TYPE_CHECKING:
     from pinnace import Context, ModelParallelRunner, Tensor
@@ -92,7 +93,7 @@ def guesses_named(tensors: Sequence[Tensor], fed: Sequence[InputData]) -> Iterat
         yield
     except PinnaceError as error:
         given = [
-            f"--shape {tensor.name}={','.join(map(str, one.array.shape))}"
+            f"--shape {shown(tensor.name)}={','.join(map(str, one.array.shape))}"
             for tensor, one in zip(tensors, fed, strict=True)
             if one.guessed
         ]
@@ -111,7 +112,7 @@ def note_inputs(tensors: Sequence[Tensor], fed: Sequence[InputData]) -> list[dic
 
     for tensor, one in zip(tensors, fed, strict=True):
         note(
-            f"input {tensor.name} {list(tensor.shape)} {tensor.dtype.name}: {one.source}",
+            f"input {shown(tensor.name)} {list(tensor.shape)} {tensor.dtype.name}: {one.source}",
             "input", input=tensor.name, shape=list(tensor.shape), dtype=tensor.dtype.name, source=one.source,
         )  # fmt: skip
     return [facts(tensor) | {"source": one.source} for tensor, one in zip(tensors, fed, strict=True)]

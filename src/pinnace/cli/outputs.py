@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from pinnace.cli.console import fold, plain
 from pinnace.errors import ArgumentValueError
+from pinnace.escaping import shown
 from pinnace.types import DataType
 from pinnace.writing import replacing
 
@@ -29,7 +30,7 @@ def show(outputs: Sequence[Tensor]) -> None:
         elements = f"tensor elements num is:{output.element_num}"
         values = " ".join(map(str, output.get_data_to_numpy().flatten()[:FIRST_VALUES]))
         for line in (
-            f"tensor's name is:{output.name} data size is:{output.data_size} {elements}",
+            f"tensor's name is:{shown(output.name)} data size is:{output.data_size} {elements}",
             f"tensor's shape is:{list(output.shape)} data type is:{output.dtype.name}",
             f"output data is: {values}",
         ):

@@ -27,6 +27,8 @@ _LIBRARY = "libmindspore-lite.so"
 class BuildError(PinnaceError, RuntimeError):
     """The library cannot be built here; the message says what to install."""
 
+    _lines = True
+
 
 @dataclass(frozen=True)
 class Built:

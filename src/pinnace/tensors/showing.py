@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from pinnace.escaping import shown
 from pinnace.html import table
 from pinnace.types import Port
 
@@ -19,14 +20,14 @@ class Shown(NamedTuple):
 
     def line(self) -> str:
         """Return "<Model net.onnx, onnxruntime: 'x' float32[1, 3] -> 'y' float32[1]>"."""
-        sides = (", ".join(f"{port.name!r} {_kind(port)}" for port in side) for side in self[2:])
+        sides = (", ".join(f"{shown(repr(port.name))} {_kind(port)}" for port in side) for side in self[2:])
         ports = f": {' -> '.join(sides)}" if self.outputs else ""
         return f"<{self.kind} {', '.join(filter(None, self.facts))}{ports}>"
 
     def table(self) -> str:
         """Return an HTML table of the inputs and outputs, with the facts as its caption."""
         rows = (
-            (side, port.name, _kind(port))
+            (side, shown(port.name), _kind(port))
             for side, ports in (("input", self.inputs), ("output", self.outputs))
             for port in ports
         )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, overload
 import numpy as np
 
 from pinnace.errors import ArgumentTypeError, ArgumentValueError, DataMismatchError
+from pinnace.escaping import shown
 from pinnace.options.arguments import check_type
 from pinnace.shapes import named
 from pinnace.tensors.attributes import Attributes, check_shape
@@ -27,7 +28,7 @@ _SHOWN = 4
 
 def _describe(tensor: Tensor | TensorMeta) -> str:
     return (
-        f"name: {tensor.name},\n"
+        f"name: {shown(tensor.name)},\n"
         f"dtype: {tensor.dtype},\n"
         f"shape: {tensor.shape},\n"
         f"format: {tensor.format},\n"
@@ -51,7 +52,7 @@ class TensorMeta:
         return _describe(self)
 
     def __repr__(self) -> str:
-        return f"<TensorMeta {self.name!r} {self.dtype.name.lower()}{self.shape}>"
+        return f"<TensorMeta {shown(repr(self.name))} {self.dtype.name.lower()}{self.shape}>"
 
 
 class Tensor(Attributes):
@@ -123,13 +124,13 @@ class Tensor(Attributes):
 
     def __repr__(self) -> str:
         """Return name, element type, shape and the first values, in one line."""
-        return f"<Tensor {self.name!r} {self._shown_type()}: {self._shown_values()}>"
+        return f"<Tensor {shown(repr(self.name))} {self._shown_type()}: {self._shown_values()}>"
 
     def _repr_html_(self) -> str:
         from pinnace.html import table  # only notebooks show tables
 
         rows = ("type", self._shown_type()), ("format", self.format.name), ("values", self._shown_values())
-        return table(f"Tensor {self.name}", rows)
+        return table(f"Tensor {shown(self.name)}", rows)
 
     def _shown_type(self) -> str:
         return f"{self.dtype.name.lower()}{named(self._dims, self._kind.names)}"
