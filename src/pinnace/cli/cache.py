@@ -30,7 +30,7 @@ _Folder = Annotated[
 
 @app.command("list")
 def list_entries(folder: _Folder = None, as_json: AsJson = False) -> None:
-    """Show the entries and the tuned models of each folder."""
+    """Show the entries and the tuned models."""
     from pinnace.cache.choices import all_kept
     from pinnace.cli.console import table
 
@@ -55,9 +55,9 @@ def list_entries(folder: _Folder = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def verify(folder: _Folder = None, as_json: AsJson = False) -> None:
-    """Check every byte and remove damaged entries; folders that are only read keep theirs.
+    """Check every byte and remove damaged entries.
 
-    The exit status is 1 if there were any.
+    Folders that are only read keep theirs. The exit status is 1 if there were any.
     """
     from pinnace.cache.entry import Damaged
     from pinnace.cli.console import note, progress
@@ -89,9 +89,9 @@ def clear(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove everything in the cache, of several folders in the first.
+    """Remove everything in the cache.
 
-    In a terminal it asks first. Running models keep working.
+    Of several folders it is the first. In a terminal it asks first. Running models keep working.
     """
     from pinnace.cli.console import fold
     from pinnace.errors import ConfigError
