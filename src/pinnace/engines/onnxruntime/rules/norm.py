@@ -82,7 +82,11 @@ def scale_of_channels(b: Builder, node: ir.Node) -> ir.Value | None:
     x, factor = mul.inputs if _is_vector(mul.inputs[1]) else mul.inputs[::-1]
     if x is None or factor is None or offset is None or not _is_vector(factor) or not _among_images(x, node):
         return None
-    shape = b.shape(x)
+    shape, scale = b.shape(x), constant(factor)
+    if (
+        scale is None or not np.isfinite(scale.numpy()).all()
+    ):  # BatchNormalization multiplies it by the mean, 0
+        return None
     if len(shape) != 4 or not (b.shape(factor) == b.shape(offset) == shape[3:]) or not is_float(b, x):
         return None
     zeros, ones = (b.constant(np.full(shape[3:], n, np.float32)) for n in (0, 1))
