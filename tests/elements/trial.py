@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from unittest.mock import patch
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 from onnx.reference import ReferenceEvaluator
 from tests.elements.calls import Call, Feed, Place, free
+from tests.requests.memory import mark
+from tests.requests.trial import without_arena
 
 from pinnace.building.origin import build
 from pinnace.engines.onnxruntime import guards, session
@@ -23,10 +23,6 @@ from pinnace.errors import PinnaceError
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 
-ALL_FRESH = "glibc.malloc.tcache_count=0"
-"""The tunable with which malloc marks all memory that it gives."""
-
-_M_PERTURB = -6
 _MOST = 40
 """Requests of a call."""
 
@@ -73,7 +69,7 @@ class Subject:
         for arena in (False, True):
             with ExitStack() as off, warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                off.enter_context(patch.object(session, "options", _options(arena)))
+                off.enter_context(patch.object(session, "options", without_arena(arena)))
                 if not guarded:
                     off.enter_context(patch.object(guards, "guard_elements"))
                 built = build(model.SerializeToString(), None, Target(threads=1, provider=engine), Settings())
@@ -87,10 +83,10 @@ class Subject:
 
     def judge(self, request: Feed) -> str:
         """Return what came of a request: "right", "error", or what is wrong or unknown."""
-        first = self._answer(0, request, 0x5A)
-        others = [self._answer(0, request, 0xC1), self._answer(1, request, 0x33)]
-        self._answer(1, self._usual, 0x77)
-        others.append(self._answer(1, request, 0x44))
+        first = self._answer(0, request, 0)
+        others = [self._answer(0, request, 1), self._answer(1, request, 1)]
+        self._answer(1, self._usual, 1)
+        others.append(self._answer(1, request, 1))
         if any(isinstance(other, str) != isinstance(first, str) for other in others):
             return "wrong at times"
         if isinstance(first, str):
@@ -99,16 +95,13 @@ class Subject:
             return "memory that nobody wrote"
         return self._compared(first, request)
 
-    def _answer(self, place: int, request: Feed, mark: int) -> Answer:
+    def _answer(self, place: int, request: Feed, number: int) -> Answer:
         arrays = [np.asarray(request[name], order="C") for name in self._names]
-        libc = ctypes.CDLL(None)
-        libc.mallopt(_M_PERTURB, mark)
+        mark(number)
         try:
             return [np.array(y) for y in self.executions[place].run(arrays)]
         except PinnaceError as error:
             return str(error)
-        finally:
-            libc.mallopt(_M_PERTURB, 0)
 
     def _compared(self, found: list[np.ndarray], request: Feed) -> str:
         try:
@@ -161,15 +154,3 @@ def _close(y: np.ndarray, expected: np.ndarray) -> bool:
     if y.dtype.kind in "fcV":
         return np.allclose(y.astype(np.float64), expected.astype(np.float64), 1e-2, 1e-3, equal_nan=True)
     return not y.size or np.array_equal(y, expected)
-
-
-def _options(arena: bool) -> Callable[..., ort.SessionOptions]:
-    """The options of a session; without its arena, all memory that it takes is fresh."""
-    options = session.options
-
-    def chosen(*arguments: object) -> ort.SessionOptions:
-        found = options(*arguments)
-        found.enable_cpu_mem_arena = found.enable_mem_pattern = arena
-        return found
-
-    return chosen

@@ -104,13 +104,13 @@ def _built(subject: Subject, engine: str, arena: bool) -> Model:
     context.cpu.provider = engine
     model = Model()
     os.environ["PINNACE_CACHE_DIR"] = "off"
-    with warnings.catch_warnings(), patch.object(session, "options", _without_arena(arena)):
+    with warnings.catch_warnings(), patch.object(session, "options", without_arena(arena)):
         warnings.simplefilter("ignore")
         model.build_from_buffer(subject.model, subject.kind, context)
     return model
 
 
-def _without_arena(arena: bool) -> Callable[..., ort.SessionOptions]:
+def without_arena(arena: bool) -> Callable[..., ort.SessionOptions]:
     """The options of a session; without its arena, all that it takes is fresh."""
     options = session.options
 
