@@ -252,7 +252,7 @@ def icns(png: bytes) -> bytes:
         ("deep.npy", b"\x93NUMPY\x01\x00" + (9000).to_bytes(2, "little") + b"(" * 9000, "an .npy file"),
         ("bomb.png", picture(9000), "81000000 pixels"),
         ("bomb.icns", icns(picture(9000)), "81000000 pixels"),
-        ("damaged.dds", b"DDS \x7c\0\0\0" + b"\xff" * 200, "cannot be read"),
+        ("damaged.dds", b"DDS \x7c\0\0\0" + b"\xff" * 200, "is no .npy or .npz file, picture"),
         ("damaged.icns", b"icns\x00\x00\x00\x20ic08\x00\x00\x00\x18" + b"\xff" * 16, "cannot be read"),
         ("large.bin", b"\0" * 100, "has 100 bytes, but the input [1, 3, 8, 8] takes 768"),
     ],

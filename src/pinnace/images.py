@@ -25,6 +25,8 @@ _MOST_PIXELS = 1 << 26
 """Limit of pixels: a file of a few kilobytes may declare any number; decoded, these take a quarter
 of a GiB.
 """
+_FORMATS = ["BMP", "GIF", "ICNS", "ICO", "JPEG", "JPEG2000", "PNG", "PPM", "TGA", "TIFF", "WEBP"]
+"""Formats that Pillow decodes itself: for others it starts programs, such as Ghostscript for EPS."""
 Image.MAX_IMAGE_PIXELS = _MOST_PIXELS // 2  # Pillow refuses twice as many, also inside ICNS and ICO
 
 
@@ -69,7 +71,7 @@ def opened(path: str | os.PathLike[str], mode: str) -> Image.Image:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # at half of the limit
-            with Image.open(path) as picture:
+            with Image.open(path, formats=_FORMATS) as picture:
                 return picture.convert(mode)
     except UnidentifiedImageError as error:
         raise ArgumentValueError(f"{os.fspath(path)}: not a picture that Pillow can read") from error
@@ -83,7 +85,7 @@ def is_picture(path: str | os.PathLike[str]) -> bool:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            with Image.open(path):
+            with Image.open(path, formats=_FORMATS):
                 return True
     except UnidentifiedImageError:
         return False

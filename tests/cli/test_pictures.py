@@ -78,3 +78,12 @@ def test_labels_name_the_highest_of_each_row(tmp_path):
 def test_import_takes_no_picture_library():
     code = "import sys, pinnace; assert 'PIL' not in sys.modules; pinnace.images; assert 'PIL' in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_picture_that_is_a_program_is_none(tmp_path, monkeypatch):
+    """Pillow gives an EPS, whatever its name is, to Ghostscript."""
+    path = tmp_path / "cat.png"
+    path.write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 4 4\n%%EndComments\nshowpage\n%%EOF\n")
+    monkeypatch.setattr("PIL.EpsImagePlugin.Ghostscript", lambda *_, **__: pytest.fail("ran it"))
+    with pytest.raises(ArgumentValueError, match="not a picture"):
+        mslite.images.load(path)
