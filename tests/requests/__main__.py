@@ -12,7 +12,8 @@ from tests.requests import batch
 from tests.requests.models import prepare, subject
 from tests.requests.trial import Progress, Tally, described, tried
 
-_PER_MODEL = 256
+_PER_MODEL, _PER_NETWORK = 256, 16
+_NETWORK = 50_000  # bytes of a file
 ALL_FRESH = "glibc.malloc.tcache_count=0"
 """malloc marks no memory that it takes from these caches."""
 
@@ -35,7 +36,8 @@ def main() -> int:
 
 def _one(arguments: argparse.Namespace, number: int, progress: Progress) -> Tally:
     found = subject(arguments.seed, number)
-    return tried(found, arguments.engine, _PER_MODEL, [arguments.seed, number], progress)
+    count = _PER_NETWORK if len(found.model) > _NETWORK else _PER_MODEL
+    return tried(found, arguments.engine, count, [arguments.seed, number], progress)
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -128,9 +128,13 @@ def subject_of(call: Call, rng: np.random.Generator, number: int) -> Subject:
 
 
 def _changed(rng: np.random.Generator, attributes: Mapping[str, object]) -> dict[str, object]:
-    """Another value for one attribute of integers or floats."""
+    """Another value for one attribute of integers, floats or a tensor."""
     name = str(rng.choice(list(attributes)))
     value = attributes[name]
+    if isinstance(value, TensorProto):
+        return {
+            name: numpy_helper.from_array(mutated(rng, {"": numpy_helper.to_array(value)}, empty=False)[""])
+        }
     if isinstance(value, list) and value:
         values = list(value)
         values[int(rng.integers(len(values)))] = _other(rng, values[0])
