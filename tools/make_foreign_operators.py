@@ -1,6 +1,6 @@
 """Writes the list of operators outside of ONNX's own domain that a file may name.
 
-    python tools/make_foreign_operators.py [--models 9] [--requests 200] [--check]
+    python -m tools.make_foreign_operators [--models 9] [--requests 200] [--check]
 
 Each call of `tests/requests/calls.py` becomes models: with constants as files have them, with all inputs free, with
 a constant or an attribute changed. Each model gets wrong requests, as `python -m tests.requests` sends them, behind
@@ -110,5 +110,5 @@ def _write(rows: dict[tuple[str, str], dict[str, object]]) -> None:
 if __name__ == "__main__":
     if os.environ.get("GLIBC_TUNABLES") != ALL_FRESH:
         os.environ["GLIBC_TUNABLES"] = ALL_FRESH
-        os.execv(sys.executable, [sys.executable, *sys.argv])
+        os.execv(sys.executable, [sys.executable, "-m", "tools.make_foreign_operators", *sys.argv[1:]])
     sys.exit(main())

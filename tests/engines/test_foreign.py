@@ -132,8 +132,17 @@ def test_lengths_beyond_the_keys_are_an_error():
 
 
 def test_the_list_holds_for_a_few_requests():
-    tool = [sys.executable, "tools/make_foreign_operators.py", "--check", "--models", "1", "--requests", "6"]
-    found = subprocess.run(tool, cwd=ROOT, env=None, capture_output=True, text=True, check=False)
+    tool = [
+        sys.executable,
+        "-m",
+        "tools.make_foreign_operators",
+        "--check",
+        "--models",
+        "1",
+        "--requests",
+        "6",
+    ]
+    found = subprocess.run(tool, cwd=ROOT, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout + found.stderr
 
 

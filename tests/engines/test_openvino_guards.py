@@ -379,3 +379,13 @@ def test_a_forked_child_builds_for_onnxruntime():
         assert said.read().startswith("onnxruntime ")
     os.waitpid(child, 0)
     execution.run([TABLE])
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_sizes_that_a_request_chooses_are_refused(mode):
+    """For another number of channels, cubic interpolation left results as the memory was."""
+    x = np.zeros((1, 1, 4, 4), np.float32)
+    inputs = {"x": (x, ["n", "c", "h", "w"]), "sizes": np.array([1, 1, 8, 8])}
+    proto = model([helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], mode=mode)], inputs)
+    with pytest.warns(PinnaceWarning, match="openvino.* lacks Resize"):
+        build(proto, None, ON_OPENVINO, Settings()).close()

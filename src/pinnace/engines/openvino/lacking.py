@@ -61,6 +61,7 @@ _UNCHECKED_INPUTS = {
     "Pad": (1, 2, 3),
     "Range": (2,),
     "OneHot": (1,),
+    "Resize": (1, 2, 3),
     "RotaryEmbedding": (3,),
     "SequenceAt": (1,),
     "Slice": (3, 4),
@@ -68,6 +69,7 @@ _UNCHECKED_INPUTS = {
     "SplitToSequence": (1,),
     "Tile": (1,),
     "Trilu": (1,),
+    "Upsample": (1,),
 }
 """Inputs by which a request could access other memory, or get values where ONNX defines an error."""
 
