@@ -177,6 +177,18 @@ def test_nothing_found_is_no_error():
     np.testing.assert_array_equal(execution.run([np.eye(2, 4, dtype=np.float32)])[0], [[0, 0], [1, 1]])
 
 
+def test_parts_of_a_sequence_have_elements():
+    nodes = [node("NonZero", ["x"], ["places"]), node("Cast", ["places"], ["found"], to=TensorProto.FLOAT)]
+    nodes += [node("SequenceConstruct", ["found", "x"], ["parts"])]
+    nodes += [node("ConcatFromSequence", ["parts"], ["y"], axis=1)]
+    proto = model(nodes, {"x": [2, "n"]})
+    execution = build(proto, None, Target(threads=1), Settings()).execution()
+    [joined] = execution.run([np.eye(2, dtype=np.float32)])
+    np.testing.assert_array_equal(joined, [[0, 1, 1, 0], [0, 1, 0, 1]])
+    with pytest.raises(errors.EngineError, match="guard of SequenceConstruct"):
+        execution.run([np.zeros((2, 2), np.float32)])
+
+
 def test_trials_see_memory_that_nobody_wrote():
     found = calls.Call("call", onnx.load_from_string(REFUSING["Concat"]), {"x": weights((1, 64, 65))})
     subject = Subject(found, "onnxruntime", guarded=False)

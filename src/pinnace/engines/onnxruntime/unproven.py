@@ -23,6 +23,10 @@ from pinnace.ops.values import Unsupported
 
 ENGINE = "onnxruntime"
 
+_NO_TENSORS = {"ConcatFromSequence", "If", "Loop", "Optional", "OptionalGetElement", "OptionalHasElement"}
+_NO_TENSORS |= {"SequenceAt", "SequenceErase", "SequenceLength", "SequenceMap"}
+"""Operators that may take sequences; the nodes of nested graphs have guards of their own."""
+
 
 def guard_elements(b: Builder, model: ir.Model) -> None:
     """Insert the guards into a model and its nested graphs."""
@@ -53,9 +57,9 @@ def insert(b: Builder, node: ir.Node) -> None:
 
 
 def _check_inputs(b: Builder, node: ir.Node, places: list[int]) -> None:
-    for place in places:
+    for place in () if node.op_type in _NO_TENSORS else places:
         x = node.inputs[place]
-        if x is not None and isinstance(x.type, ir.TensorType | None):
+        if x is not None and (node.op_type, place) != ("SequenceInsert", 0):
             row = b.op("Reshape", x, [1, -1])
             node.replace_input_with(place, b.op("Reshape", b.op("Reshape", row, [-1, 0]), b.op("Shape", x)))
             node.meta[GUARDED] = {*node.meta.get(GUARDED, ()), place}
