@@ -75,3 +75,25 @@ def slow(tmp_path_factory):
     path = tmp_path_factory.mktemp("models") / "slow.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
     return path
+
+
+@pytest.fixture(scope="session")
+def endless(tmp_path_factory):
+    """A model that adds 1 as often as its first input says: [1 << 62, x] takes some thousand years."""
+    value, info = TensorProto.FLOAT, helper.make_tensor_value_info
+    body = helper.make_graph(
+        [helper.make_node("Add", ["c", "one"], ["d"]), helper.make_node("Identity", ["go"], ["on"])],
+        "body",
+        [info("i", TensorProto.INT64, []), info("go", TensorProto.BOOL, []), info("c", value, ["n"])],
+        [info("on", TensorProto.BOOL, []), info("d", value, ["n"])],
+    )
+    graph = helper.make_graph(
+        [helper.make_node("Loop", ["count", "", "x"], ["y"], body=body)],
+        "g",
+        [info("count", TensorProto.INT64, []), info("x", value, ["n"])],
+        [info("y", value, ["n"])],
+        [helper.make_tensor("one", value, [], [1.0])],
+    )
+    path = tmp_path_factory.mktemp("models") / "endless.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return str(path)

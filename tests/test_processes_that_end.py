@@ -184,6 +184,25 @@ except pinnace.errors.ModelStateError as error:
     assert "close" in done.stdout
 
 
+def test_ctrl_c_ends_a_process_while_predictions_run(endless):
+    """It waited for them, although nobody did."""
+    ended = run(
+        """
+signal.signal(signal.SIGINT, signal.default_int_handler)
+futures = [runner.submit([np.array(1 << 62), np.ones(1, np.float32)]) for _ in range(3)]
+for future in futures:
+    future.add_done_callback(told)
+while not runner.stats().busy:
+    pass
+os.kill(os.getpid(), signal.SIGINT)
+futures[0].result()
+""",
+        endless,
+    )
+    assert ended.returncode == -signal.SIGINT
+    assert ended.stdout.split() == ["ModelStateError"] * 2 + ["EngineError"]
+
+
 _TERMINATED = """
 futures = [runner.submit(many) for _ in range(5)]
 for future in futures:

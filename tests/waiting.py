@@ -53,3 +53,8 @@ class Execution:
         """Compute; stubs return their outputs and write into none."""
         assert outputs is None
         return self.executable.compute(arrays, self.state)
+
+    def stop(self, for_good: bool = False) -> None:
+        """End the run if the stub can."""
+        if hasattr(self.executable, "stop"):
+            self.executable.stop()

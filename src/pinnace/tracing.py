@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from itertools import count
 from time import perf_counter_ns, time_ns
 from typing import Any
@@ -26,12 +27,13 @@ from pinnace.api.built import BuiltModel
 from pinnace.api.data_parallel import DataParallel
 from pinnace.serving.crew import PieceWorker
 from pinnace.serving.pool import Workers
-from pinnace.serving.request import Request
+from pinnace.serving.request import Request, UnwantedError
 from pinnace.serving.splitting import Piece
 from pinnace.serving.worker import Worker
 from pinnace.shapes import Shape
 from pinnace.tensors.given import Given
 from pinnace.tensors.inputs import InputPorts
+from pinnace.tensors.tensor import Outputs
 from pinnace.types import Array, Port
 
 _tracer = trace.get_tracer("pinnace")
@@ -95,10 +97,16 @@ class _TracedModel(BuiltModel):
 class _TracedWorker(Worker):
     _batch_began = 0
 
-    def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None, arrived: int) -> list[Array]:
+    def run(
+        self,
+        arrays: Sequence[Array],
+        outputs: Sequence[Array] | None,
+        arrived: int,
+        request: Request | None = None,
+    ) -> list[Array]:
         began = perf_counter_ns()
         try:
-            results = super().run(arrays, outputs, arrived)
+            results = super().run(arrays, outputs, arrived, request)
         except BaseException as error:
             _tell(arrays, arrived, began, error)
             raise
@@ -121,11 +129,15 @@ class _TracedPieceWorker(PieceWorker):
         assert isinstance(arrays, _TracedArrays)
         if not next(arrays.begun):
             arrays.model = os.path.basename(self.executable.info["file"])
-            piece.request.add_done_callback(lambda done: _record(arrays, arrays.parts, done.exception()))
+            piece.request.add_done_callback(lambda done: _record(arrays, arrays.parts, _error(done)))
         try:
             return super().compute(piece)
         finally:
             arrays.parts.append((piece.arrived, began, perf_counter_ns()))
+
+
+def _error(done: Future[Outputs]) -> BaseException | None:
+    return UnwantedError() if done.cancelled() else done.exception()
 
 
 def _tell(

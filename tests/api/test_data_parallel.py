@@ -202,7 +202,7 @@ def test_wrong_inputs(two):
 def computed(path, inputs, outputs, arrays, devices=2, axis=0, split=None):
     """What onnxruntime makes of the parts of a request, joined."""
     plan = SplitPlan.of(inputs, outputs, axis, split)
-    request = SplitRequest(plan, arrays, devices, OutputPorts(outputs), SharedTally())
+    request = SplitRequest(plan, arrays, devices, OutputPorts(outputs), SharedTally(), print)
     for part in reversed(request.parts):
         named = {port.name: np.ascontiguousarray(a) for port, a in zip(inputs, part.arrays, strict=True)}
         part.take(oracle(path, **named))()
@@ -344,6 +344,24 @@ def test_a_time_limit(busy, slow):
     x = rows(2)
     check(busy.predict([x, STEP], timeout=WAIT), oracle(slow, x=x, step=STEP))
     until(lambda: not busy.stats().busy)  # the one that was given up, whose results are mapped at its end
+
+
+def test_what_is_given_up_is_stopped_and_what_comes_after_it_is_not(busy, slow):
+    """The second may be in the device's process, and must not begin there."""
+    before, pids = busy.stats(), busy.pids
+    first, second = (busy.submit([rows(200_000), STEP]) for _ in range(2))
+    until(first.running)
+    x = rows(2)
+    last = busy.submit([x, STEP])
+    assert second.cancel()
+    assert first.cancel()
+    check(last.result(WAIT), oracle(slow, x=x, step=STEP))
+    with pytest.raises(PredictTimeoutError, match=r"when its timeout of 0\.01 s expired"):
+        busy.submit([rows(200_000), STEP], timeout=0.01).result(WAIT)
+    check(busy.predict([x, STEP]), oracle(slow, x=x, step=STEP))
+    until(lambda: not busy.stats().busy)
+    now = busy.stats()
+    assert (now.withdrawn - before.withdrawn, now.failed, busy.pids) == (3, before.failed, pids)
 
 
 def test_done_just_when_the_time_is_over(two, free, monkeypatch):

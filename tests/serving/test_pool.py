@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import weakref
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, wait
 from contextlib import suppress
 from pathlib import Path
 from unittest.mock import patch
@@ -20,6 +20,7 @@ import pytest
 from tests.waiting import Execution, in_thread, until
 
 from pinnace.errors import EngineError, ModelStateError, PredictTimeoutError, QueueFullError
+from pinnace.serving.batching import Batching
 from pinnace.serving.pool import Workers
 from pinnace.types import DataType, Port
 
@@ -39,7 +40,11 @@ class Gate:
         self.open = threading.Semaphore(0)
         self.order: list[float] = []
         self.threads: list[str] = []
-        self.closed = 0
+        self.closed = self.stops = 0
+
+    def stop(self):
+        self.stops += 1
+        self.open.release()
 
     def first_state(self):
         return [np.zeros(1, np.float32)]
@@ -51,6 +56,9 @@ class Gate:
         self.order.append(float(arrays[0][0]))
         self.threads.append(threading.current_thread().name)
         assert self.open.acquire(timeout=LONG)
+        if self.stops:
+            self.stops -= 1
+            raise EngineError("stopped")
         if arrays[0][0] < 0:
             raise EngineError("negative")
         state[0] = state[0] + arrays[0]
@@ -128,7 +136,6 @@ def test_a_future_gives_what_is_made_of_the_results(gate):
     futures = [workers.submit(one(value), number) for value in (1, 2, -3)]
     until(lambda: len(gate.order) == 2)
     assert futures[0].running()
-    assert not futures[0].cancel()  # too late
     gate.open.release(3)
     assert [future.result(LONG) for future in futures[:2]] == [2, 4]
     with pytest.raises(EngineError, match="negative"):
@@ -150,7 +157,123 @@ def test_what_was_cancelled_while_it_waited_never_runs(gate):
     assert gate.order == [1, 3]
     with pytest.raises(CancelledError):
         futures[1].result(LONG)
+    assert not futures[2].cancel()  # too late
     assert workers.stats().withdrawn == 1
+    workers.close()
+
+
+def ended(workers):
+    """Wait until no request runs; return the counts of those that did."""
+    until(lambda: not workers.stats().busy)
+    stats = workers.stats()
+    return stats.served, stats.failed, stats.withdrawn
+
+
+@pytest.mark.parametrize("way", ["cancel", "timeout of run", "timeout of submit"])
+def test_a_request_that_is_given_up_while_it_runs_is_stopped_and_the_next_is_not(gate, way):
+    workers = Workers(gate, 1)
+    place = workers._workers[0]._execution
+    if way == "timeout of run":
+        with pytest.raises(PredictTimeoutError, match=r"was running when its timeout of 0\.05 s"):
+            workers.run(one(1), timeout=0.05)
+    elif way == "timeout of submit":
+        with pytest.raises(PredictTimeoutError, match=r"was running when its timeout of 0\.05 s"):
+            workers.submit(one(1), number, timeout=0.05).result(LONG)
+    else:
+        future = workers.submit(one(1), number)
+        until(lambda: gate.order == [1])
+        assert future.cancel()
+        assert wait([future], LONG).done == {future}  # others who wait for it are told
+        assert not future.running()
+    assert ended(workers) == (0, 0, 1)
+    assert workers._workers[0]._execution is not place  # a stop that comes late finds no other run
+    assert workers._workers[0]._execution.state is place.state
+    gate.open.release()
+    assert workers.submit(one(2), number).result(LONG) == 4
+    assert ended(workers) == (1, 0, 1)
+    workers.close()
+
+
+def test_a_batch_is_stopped_when_the_last_of_its_clients_has_gone(gate):
+    class Free(Gate):
+        inputs = (Port("x", DataType.FLOAT32, (-1,)),)
+        outputs = (Port("y", DataType.FLOAT32, (-1,)),)
+
+        def first_state(self):
+            return []
+
+        def compute(self, arrays, state):
+            return super().compute(arrays, [np.zeros(2, np.float32)])
+
+    gate = Free()
+    workers = Workers(gate, 1, batching=Batching(2, 60_000_000_000))
+    for left, count in ((1, 1), (0, 2)):
+        futures = [workers.submit(one(value), number) for value in (1, 2)]
+        until(lambda count=count: len(gate.order) == count)  # both are in it
+        for future in futures[left:]:
+            assert future.cancel()
+        if left:
+            gate.open.release()
+            assert futures[0].result(LONG) == 2
+        assert ended(workers) == (1, 0, 1 if left else 3)
+    workers.close()
+
+
+def test_a_request_that_waits_expires(gate):
+    workers = Workers(gate, 1)
+    first = workers.submit(one(1), number, timeout=LONG)
+    with pytest.raises(PredictTimeoutError, match="was waiting for a worker when"):
+        workers.submit(one(2), number, timeout=0.01).result(LONG)
+    gate.open.release()
+    assert first.result(LONG) == 2
+    assert gate.order == [1]
+    workers.close()
+
+
+def test_a_signal_handler_stops_what_the_main_thread_waits_for(gate):
+    """Python calls it in this thread only: an engine that ran here would let it wait."""
+
+    class TimeIsUpError(Exception):
+        pass
+
+    def ring(*_):
+        raise TimeIsUpError
+
+    workers = Workers(gate, 1)
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        for value in (1, 2):
+            ringing = in_thread(
+                lambda v=value: (until(lambda: v in gate.order), os.kill(os.getpid(), signal.SIGALRM))
+            )
+            with pytest.raises(TimeIsUpError):
+                workers.run(one(value))
+            ringing[0].join(LONG)
+            assert ended(workers) == (0, 0, value)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    gate.open.release(2)
+    assert number(workers.run(one(3))) == 6  # quickly
+    until(lambda: not workers.stats().busy)
+    assert number(workers.run(one(4))) == 8
+    assert gate.threads == ["pinnace-worker"] * 3 + ["MainThread"]
+    workers.close()
+
+
+def test_larger_requests_of_the_main_thread_are_not_known_to_be_quick():
+    class Free(Gate):
+        inputs = (Port("x", DataType.FLOAT32, (-1, 1)),)
+
+        def compute(self, arrays, state):
+            self.threads.append(threading.current_thread().name)
+            return arrays
+
+    gate = Free()
+    workers = Workers(gate, 1)
+    for rows in (2, 1, 3, 2):
+        workers.run([np.zeros((rows, 1), np.float32)])
+        until(lambda: not workers.stats().busy)
+    assert gate.threads == ["pinnace-worker", "MainThread", "pinnace-worker", "MainThread"]
     workers.close()
 
 
@@ -165,7 +288,6 @@ def test_who_has_no_time_leaves_the_queue(gate):
     first[0].join(LONG)
     with pytest.raises(PredictTimeoutError, match=r"was running when its timeout of 0\.05 s"):
         workers.run(one(3), timeout=0.05)
-    gate.open.release()
     until(lambda: workers.stats().busy == 0)
     gate.open.release()
     assert number(workers.run(one(4), timeout=LONG)) == 8
@@ -474,11 +596,10 @@ def test_close_waits_for_what_is_tried_out():
 
 
 class Ringing(Gate):
-    """An executable whose first request is interrupted by a signal."""
+    """An executable whose requests of 1 are interrupted by a signal."""
 
     def compute(self, arrays, state):
-        self.order.append(float(arrays[0][0]))
-        if len(self.order) == 1:
+        if arrays[0][0] == 1:
             signal.raise_signal(signal.SIGUSR1)
         return [arrays[0] * 2]
 
@@ -502,6 +623,8 @@ def test_the_handler_of_a_signal_cannot_predict_on_what_it_interrupts(ask):
         outcome.append(number(other.run(one(5))))
         outcome.append(workers.stats().busy)
 
+    workers.run(one(0))  # it is quick, so the next one runs in this thread
+    until(lambda: not workers.stats().busy)
     before = signal.signal(signal.SIGUSR1, handler)
     try:
         assert number(workers.run(one(1))) == 2
@@ -577,6 +700,7 @@ def test_nothing_is_tried_out_on_a_closed_model(gate):
 FORGOTTEN = """
 import sys, time
 from tests.serving.test_pool import Gate, in_thread, one, queued
+from pinnace.serving.batching import Batching
 from pinnace.serving.pool import Workers
 
 class Slow:

@@ -25,7 +25,7 @@ from pinnace.errors import (
 )
 from pinnace.machine.memory import give_back
 from pinnace.options import arguments
-from pinnace.options.arguments import check_type
+from pinnace.options.arguments import check_timeout, check_type
 from pinnace.serving.pool import Workers
 from pinnace.serving.threads import WorkerGroup
 from pinnace.tensors.given import Given, check_inputs
@@ -232,33 +232,35 @@ class BaseModel(EngineOwner):
         arrays = live.inputs.arrays(inputs)
         into = None if outputs is None else live.outputs.bind(outputs, arrays)
         if timeout is not None:
-            _check_timeout(timeout)
-            into = None  # a prediction that timed out keeps running: it must not write there later
+            check_timeout(timeout)
+            into = None  # a prediction that timed out may run a little longer: it must not write there
         results = live.workers.run(arrays, into, timeout)
         if outputs is None:
             return tensors_of(results, live.outputs.kinds)
         return live.outputs.fill(outputs, results, into)
 
-    def submit(self, inputs: Given) -> Future[Outputs]:
+    def submit(self, inputs: Given, timeout: float | None = None) -> Future[Outputs]:
         """Queue a prediction and return at once.
 
-        The future returns or raises what `predict` would; `cancel` works while the prediction waits. The data
-        of the inputs must not change until it is done. Raises as `predict` does for wrong inputs, and
-        `QueueFullError`.
+        The future returns or raises what `predict` would, also after `timeout` seconds; `cancel` removes the
+        prediction from the queue, or stops it if it runs. The data of the inputs must not change until it is
+        done. Raises as `predict` does for wrong inputs, and `QueueFullError`.
         """
         live = self._live or self._built("predict failed! ", inputs)
+        check_timeout(timeout)
         kinds = live.outputs.kinds
-        return live.workers.submit(live.inputs.arrays(inputs), lambda results: tensors_of(results, kinds))
+        arrays = live.inputs.arrays(inputs)
+        return live.workers.submit(arrays, lambda results: tensors_of(results, kinds), timeout)
 
-    async def apredict(self, inputs: Given) -> Outputs:
+    async def apredict(self, inputs: Given, timeout: float | None = None) -> Outputs:
         """Predict from a coroutine, without blocking the event loop.
 
-        Cancelling the task removes a waiting prediction from the queue. For a time limit use
-        `asyncio.timeout`.
+        Cancelling the task removes the prediction from the queue, or stops it if it runs. Raises as
+        `predict` does.
         """
         import asyncio  # who awaits has imported it; others need not wait for it
 
-        return await asyncio.wrap_future(self.submit(inputs))
+        return await asyncio.wrap_future(self.submit(inputs, timeout))
 
     def stats(self) -> Stats:
         """Return counts and latencies of the predictions since the model was built.
@@ -379,15 +381,6 @@ class BaseModel(EngineOwner):
             unbuilt = "the model is not built: Session is null, please build model first!"
             raise ModelStateError(failed + ("the model is closed" if self._closed else unbuilt))
         return live
-
-
-def _check_timeout(timeout: object) -> None:
-    if timeout is None:
-        return
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float):
-        raise ArgumentTypeError(f"timeout must be float or None, but got {type(timeout)}.")
-    if not 0 <= timeout <= threading.TIMEOUT_MAX:
-        raise ArgumentValueError(f"timeout must be a non-negative number of seconds, not {timeout}")
 
 
 def _check_weights(weights: Any) -> None:

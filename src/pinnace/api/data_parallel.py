@@ -17,9 +17,8 @@ from pinnace.errors import (
     ConfigError,
     DeviceUnavailableError,
     ModelFormatError,
-    PredictTimeoutError,
 )
-from pinnace.options.arguments import check_list, check_type, path
+from pinnace.options.arguments import check_list, check_timeout, check_type, path
 from pinnace.options.context import Context, given_context, main_device
 from pinnace.options.effects import with_settings
 from pinnace.options.settings import Settings
@@ -150,36 +149,46 @@ class DataParallel(EngineOwner):
         the batch cannot be split, `DeviceUnavailableError` if processes died over the request, `EngineError`
         if an engine fails, `ModelStateError` if closed, `PredictTimeoutError`.
         """
+        check_timeout(timeout)
         request = self._submit(inputs)
         try:
             return request.result(timeout)
-        except TimeoutError:
-            if request.done():  # done just now, or the error is the prediction's own
-                return request.result()
-            self._withdraw(request)
-            raise PredictTimeoutError(f"the prediction did not finish within {timeout} s") from None
+        except TimeoutError:  # it may be the prediction's own
+            request.expire(timeout)
+            return request.result()
+        except BaseException:  # it may be a signal handler's
+            request.cancel()
+            raise
 
-    def submit(self, inputs: Given) -> Future[Outputs]:
+    def submit(self, inputs: Given, timeout: float | None = None) -> Future[Outputs]:
         """Queue a prediction and return at once.
 
-        The future returns what `predict` would. The data of the inputs must not change until it is done.
+        The future returns or raises what `predict` would, also after `timeout` seconds; `cancel` stops the
+        parts that run. The data of the inputs must not change until it is done.
         """
-        return self._submit(inputs)
+        check_timeout(timeout)
+        request = self._submit(inputs)
+        request.expire_after(timeout)
+        return request
 
     def _submit(self, inputs: Given) -> SplitRequest:
         arrays = self._inputs.arrays(inputs)
-        request = SplitRequest(self._plan, arrays, len(self.devices), self._outputs, self._tally)
+        request = SplitRequest(
+            self._plan, arrays, len(self.devices), self._outputs, self._tally, self._give_up
+        )
         try:
             for part in request.parts:
                 self._workers.enqueue(part)
         except BaseException:  # closed meanwhile
-            self._withdraw(request)
+            request.cancel()
             raise
         return request
 
-    def _withdraw(self, request: SplitRequest) -> None:
+    def _give_up(self, request: SplitRequest) -> None:
+        with self._tally.lock:
+            self._tally.withdrawn += 1
         for part in request.parts:
-            self._workers.withdraw(part)
+            self._workers.give_up(part)
 
     def stats(self) -> DeviceStats:
         """Return counts and latencies of predictions, and counts of restarts."""
@@ -191,7 +200,7 @@ class DataParallel(EngineOwner):
             served=tally.served,
             failed=tally.failed,
             refused=0,
-            withdrawn=0,
+            withdrawn=tally.withdrawn,
             batches=0,
             latency=latency([tally]),
             seconds=queue.seconds,

@@ -71,7 +71,7 @@ def arrive(submit: Submit, rate: float, limit: RunLimit, seed: int = 0) -> OpenL
         asked += 1
         due += round(gaps.exponential(1e9 / rate))
     wait(list(waiting), limit.seconds)
-    wait([future for future in list(waiting) if not future.cancel()])  # those that run already
+    wait([future for future in list(waiting) if future.running() or not future.cancel()])
     if errors:
         raise errors[0]
     return _summary(rate, np.array(ended, np.int64), len(withdrawn))

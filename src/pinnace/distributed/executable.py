@@ -277,6 +277,9 @@ class _DistributedExecution:
             np.copyto(output, result)
         return list(outputs)
 
+    def stop(self, for_good: bool = False) -> None:
+        """See `Execution`. The run ends by itself: the other ranks wait for this one's part of it."""
+
     def _collective(
         self, meeting: _Meeting, one: Collective, keeps: bool, waits: bool
     ) -> Callable[[Values], None]:

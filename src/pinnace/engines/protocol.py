@@ -43,6 +43,14 @@ class Execution(Protocol):
         contain None for a new array. Raises `EngineError` if the engine fails.
         """
 
+    def stop(self, for_good: bool = False) -> None:
+        """End `run`, which another thread calls, as soon as the engine can; it raises an error, or still
+        returns the results.
+
+        The state stays as it was, or is that after the run. The execution is of no use afterwards; with
+        `for_good` the executable is of none either.
+        """
+
 
 class Executable(Protocol):
     """A model compiled for one target. All methods may be called from any number of threads."""

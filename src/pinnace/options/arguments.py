@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -55,6 +56,16 @@ def count(name: str, value: object, prefix: str = "") -> int:
         raise ArgumentValueError(f"{prefix}{name} must be a non-negative int.")
     check_32_bits(name, number)
     return int(number)
+
+
+def check_timeout(timeout: object) -> None:
+    """Raise `ArgumentTypeError` or `ArgumentValueError` unless `timeout` is a number of seconds or None."""
+    if timeout is None:
+        return
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float):
+        raise ArgumentTypeError(f"timeout must be float or None, but got {type(timeout)}.")
+    if not 0 <= timeout <= threading.TIMEOUT_MAX:
+        raise ArgumentValueError(f"timeout must be a non-negative number of seconds, not {timeout}")
 
 
 def text(name: str, value: object) -> str:

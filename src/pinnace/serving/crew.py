@@ -18,7 +18,7 @@ import numpy as np
 
 from pinnace.engines.protocol import State
 from pinnace.engines.steps import Step
-from pinnace.errors import DeviceUnavailableError, ModelStateError, PinnaceError
+from pinnace.errors import DeviceUnavailableError, EngineError, ModelStateError, PinnaceError
 from pinnace.log import INFO, WARNING, Log
 from pinnace.serving.batching import Batching
 from pinnace.serving.control import Message, ports_of
@@ -47,6 +47,29 @@ class PlaceLostError(Exception):
         self.harmless = harmless
 
 
+class Halt:
+    """The wish to stop a request, which may come before it is at a place."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()  # reentrant: a signal handler may cancel a request
+        self._way: Callable[[], None] | None = None
+        self.asked = False
+
+    def by(self, way: Callable[[], None]) -> None:
+        """Stop the request by this function, at once if that was asked for before."""
+        with self._lock:
+            self._way = way
+            if self.asked:
+                way()
+
+    def ask(self) -> None:
+        """Stop the request."""
+        with self._lock:
+            self.asked = True
+            if self._way is not None:
+                self._way()
+
+
 class Place(ABC):
     """A place outside of this process. `device` and `pid` are its current ones, or its last.
 
@@ -72,8 +95,11 @@ class Place(ABC):
         """Free what this process shares with the place, which has ended."""
 
     @abstractmethod
-    def run(self, arrays: Sequence[Array], take: Take[T]) -> T:
-        """Compute, and return `take(results)`. Raises `PlaceLostError`, and errors of the place."""
+    def run(self, arrays: Sequence[Array], take: Take[T], halt: Halt) -> T:
+        """Compute, and return `take(results)`. Raises `PlaceLostError`, and errors of the place.
+
+        Where it can be stopped, `halt` is told how.
+        """
 
     @abstractmethod
     def wait(self) -> None:
@@ -161,17 +187,17 @@ class Crew:
             self._leaving = True
             self._changed.notify_all()
 
-    def run(self, arrays: Sequence[Array], take: Take[T]) -> T:
+    def run(self, arrays: Sequence[Array], take: Take[T], halt: Halt) -> T:
         """Compute on one of the places, and return `take(results)`.
 
         Raises errors of the place, `DeviceUnavailableError` if places died over the request or none is left,
-        and `ModelStateError`.
+        `ModelStateError`, and `EngineError` after a `halt`.
         """
         tried = 0
         while True:
-            place = self._taken()
+            place = self._taken(halt)
             try:
-                return place.run(arrays, take)
+                return place.run(arrays, take, halt)
             except PlaceLostError as lost:
                 self._miss(place)
                 tried += not lost.harmless
@@ -182,7 +208,7 @@ class Crew:
             with self._changed:
                 self.retried += 1
 
-    def _taken(self) -> Place:
+    def _taken(self, halt: Halt) -> Place:
         """Take the least busy place, or wait for one."""
         since = monotonic()
         with self._changed:
@@ -194,6 +220,8 @@ class Crew:
                     return place
                 if up:
                     since = monotonic()
+                elif halt.asked:
+                    raise EngineError("the request was stopped while it waited for a device")
                 elif self._leaving:
                     raise ModelStateError("the model was closed while this request waited for a device")
                 elif all(place.failure for place in self._places):
@@ -314,7 +342,7 @@ class CrewExecution:
     """See `Execution`. The state of the model stays with the places."""
 
     def __init__(self, crew: Crew) -> None:
-        self._crew = crew
+        self._crew, self._halt = crew, Halt()
         self.state: State = [np.empty(0)] * crew.keeps
 
     def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
@@ -327,18 +355,26 @@ class CrewExecution:
                 np.copyto(output, result)
             return list(outputs)
 
-        return self._crew.run(arrays, take)
+        return self.compute(arrays, take)
+
+    def compute(self, arrays: Sequence[Array], take: Take[T]) -> T:
+        """Compute on one of the places, and return `take(results)`."""
+        return self._crew.run(arrays, take, self._halt)
+
+    def stop(self, for_good: bool = False) -> None:
+        """See `Execution`."""
+        self._halt.ask()
 
 
 class PieceWorker(Worker):
     """A worker for pieces of requests, which copy results from the place's memory."""
 
-    executable: Crew
+    _execution: CrewExecution
 
     def perform(self, piece: Piece) -> None:  # type: ignore[override]
         """Run a piece, and pass the results or the error to its request."""
         try:
-            tell = self.compute(piece)
+            tell = self.watched(lambda: not piece.done(), lambda: self.compute(piece))
         except BaseException as error:
             piece.fail(error)
         else:
@@ -346,7 +382,7 @@ class PieceWorker(Worker):
 
     def compute(self, piece: Piece) -> Callable[[], None]:
         """Compute a piece and copy its results; see `Piece.take`."""
-        return self.executable.run(piece.arrays, piece.take)
+        return self._execution.compute(piece.arrays, piece.take)
 
 
 class CrewWorkers(Workers):

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Sequence
 
 from pinnace.building.origin import Origin
@@ -16,6 +17,7 @@ from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 from pinnace.serving.control import Control, Message, as_message, ports_said
 from pinnace.serving.slots import Slot
+from pinnace.serving.stopping import Stoppable
 from pinnace.types import Array, Port
 
 
@@ -44,16 +46,23 @@ def main(told: Message) -> None:
     sys.stderr.flush()
     control.send({**ports, "info": info})
     os.dup2(told["stderr"], 2)
+    place, stops = _SlotRunner(slots, executable), Control(socket.socket(fileno=told["stops"]))
+    threading.Thread(target=_heed, args=(stops, place), daemon=True).start()
     with bound(target.cores[:1]):
-        _serve(control, slots, executable)
+        _serve(control, place)
 
 
-def _serve(control: Control, slots: Sequence[Slot], executable: Executable) -> None:
-    place = _SlotRunner(slots, executable)
+def _heed(stops: Control, place: _SlotRunner) -> None:
+    """Stop the requests that the parent gives up."""
+    while (message := stops.receive()) is not None:
+        place.stop(message["stop"])
+
+
+def _serve(control: Control, place: _SlotRunner) -> None:
     while (message := control.receive()) is not None:
         number = message["run"]
         try:
-            shapes = place.run(number, message["shapes"])
+            shapes = place.run(number, message["shapes"], message["request"])
         except Exception as error:
             answer: Message = {"slot": number, "error": as_message(error)}
         else:
@@ -64,19 +73,26 @@ def _serve(control: Control, slots: Sequence[Slot], executable: Executable) -> N
             return
 
 
-class _SlotRunner:
+class _SlotRunner(Stoppable):
     """Runs requests in slots; keeps the arrays of each slot, so that their bindings stay valid."""
 
     def __init__(self, slots: Sequence[Slot], executable: Executable) -> None:
+        super().__init__(executable)
         self._slots = slots
-        self._execution = executable.execution()
+        self._ended = 0  # the last request that has run; they come in the order of their numbers
+        self._given_up: set[int] = set()  # later ones that the parent has given up
         self._into = [port.dtype.to_numpy() for port in executable.inputs]
         self._out = [port.dtype.to_numpy() for port in executable.outputs]
         shapes = [port.shape for port in executable.outputs]
         self._fixed = None if any(min(shape, default=0) < 0 for shape in shapes) else shapes
         self._arrays: list[tuple[object, list[Array], list[Array] | None]] = [(None, [], None) for _ in slots]
 
-    def run(self, number: int, shapes: list[list[int]]) -> list[list[int]]:
+    def stop(self, request: int) -> None:
+        """Stop a request, which may not have begun, or have ended."""
+        self._given_up = {one for one in (*self._given_up, request) if one > self._ended}
+        self.stop_unwanted()
+
+    def run(self, number: int, shapes: list[list[int]], request: int) -> list[list[int]]:
         """Compute the request in a slot. Returns the shapes of the results, which are in the slot too."""
         slot = self._slots[number]
         known, arrays, outputs = self._arrays[number]
@@ -84,7 +100,12 @@ class _SlotRunner:
             arrays = slot.inputs.views(shapes, self._into)
             outputs = None if self._fixed is None else slot.outputs.views(self._fixed, self._out)
             self._arrays[number] = (shapes, arrays, outputs)
-        results = self._execution.run(arrays, outputs)
+        try:
+            results = self.watched(
+                lambda: request not in self._given_up, lambda: self._execution.run(arrays, outputs)
+            )
+        finally:
+            self._ended = request
         if outputs is None:
             found = [list(result.shape) for result in results]
             for view, result in zip(slot.outputs.views(found, self._out), results, strict=True):

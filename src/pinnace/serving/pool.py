@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -12,15 +13,14 @@ from pinnace.errors import (
     DataMismatchError,
     EngineError,
     ModelStateError,
-    PredictTimeoutError,
     QueueFullError,
     warn,
 )
 from pinnace.machine.cores import bound
-from pinnace.serving.request import Blocking, Request
+from pinnace.serving.request import Blocking, Request, timed_out
 from pinnace.serving.threads import WorkerGroup, WorkerThreads
 from pinnace.serving.visit import visits, visits_once
-from pinnace.serving.worker import Worker
+from pinnace.serving.worker import Worker, elements
 
 T = TypeVar("T")
 
@@ -64,10 +64,11 @@ If each callback submits the next request, all of them are on the stack together
 class Workers(WorkerThreads):
     """`count` workers that run one executable, first come, first served, each with its own state.
 
-    A caller that finds an idle worker runs on it in its own thread, unless the queue was crowded just before.
-    Otherwise the request waits in the queue, and the worker threads run queued requests one after the other
-    until the queue is empty. (Handing a worker from caller to caller leaves a core idle while the next caller
-    wakes: that reached 0.81 of what the kernels allow, worker threads reach 0.98.)
+    A caller that finds an idle worker runs on it in its own thread, unless the queue was crowded just before,
+    or it is the main thread and the run may be long: only this thread handles signals, and not before the
+    engine returns. Otherwise the request waits in the queue, and the worker threads run queued requests one
+    after the other until the queue is empty. (Handing a worker from caller to caller leaves a core idle while
+    the next caller wakes: that reached 0.81 of what the kernels allow, worker threads reach 0.98.)
 
     Each worker is bound to one of `cores` in turn. `limit` is the number of requests that may wait, 0 for no
     limit. `others` are more workers behind the same queue with executables of their own: the same model on
@@ -105,7 +106,7 @@ class Workers(WorkerThreads):
         """Compute the outputs of a request, into `outputs` if given (see `Execution.run`).
 
         Raises `EngineError`, `ModelStateError` if closed, `QueueFullError`, and `PredictTimeoutError` after
-        `timeout` seconds; a request that is running by then continues, and its results are dropped.
+        `timeout` seconds. If a signal handler raises, the request is given up, as after its timeout.
         """
         arrived = perf_counter_ns()
         visit = self._visits.here
@@ -125,7 +126,9 @@ class Workers(WorkerThreads):
                     worker, turn = idle, idle.turn  # no call before: a signal handler could raise in it
                     break
             if worker is not None:
-                if not self._waiting:
+                if not self._waiting and (
+                    not visit.handles_signals or worker.quick is math.inf or elements(arrays) <= worker.quick
+                ):
                     if self._closed:
                         self._check_open()
                     if worker.executable is not self._executables[worker.group]:
@@ -153,22 +156,30 @@ class Workers(WorkerThreads):
             self._put(request)
             done = request.wait(timeout)
         except BaseException:  # KeyboardInterrupt
-            self.withdraw(request)
+            request.given_up = True
+            self.give_up(request)
             raise
         if not done and not request.wait(0):
-            what = "was waiting for a worker" if self.withdraw(request) else "was running"
-            raise PredictTimeoutError(f"the prediction {what} when its timeout of {timeout} s expired")
+            request.given_up = True
+            raise timed_out(timeout, began=not self.give_up(request))
         return request.results()
 
-    def submit(self, arrays: Sequence[Array], present: Callable[[list[Array]], T]) -> Future[T]:
+    def submit(
+        self,
+        arrays: Sequence[Array],
+        present: Callable[[list[Array]], T],
+        timeout: float | None = None,
+    ) -> Future[T]:
         """Queue a request; the future gets `present(results)`.
 
-        Raises as `run` does, except for errors of the run itself.
+        Raises as `run` does, except for errors of the run itself and `PredictTimeoutError`, which the future
+        gets.
         """
         from pinnace.serving.submitted import Submitted
 
-        request = Submitted(arrays, present, self.withdraw, self.run_now)
+        request = Submitted(arrays, present, self.give_up, self.run_now)
         self.enqueue(request)
+        request.expire_after(timeout)
         return request
 
     @visits_once
@@ -216,7 +227,7 @@ class Workers(WorkerThreads):
                 served=sum(t.served for t in tallies),
                 failed=sum(t.failed for t in tallies),
                 refused=self._refused,
-                withdrawn=self._withdrawn,
+                withdrawn=self._withdrawn + sum(t.withdrawn for t in tallies),
                 batches=sum(t.batches for t in tallies),
                 latency=latency(tallies),
                 seconds=monotonic() - self._began,
@@ -256,6 +267,14 @@ class Workers(WorkerThreads):
 
     _put_alone = visits_once(_put)
 
+    def give_up(self, request: Request) -> bool:
+        """Remove a request from the queue, or stop its run if it is `done`. Returns True if it waited."""
+        if self.withdraw(request):
+            return True
+        for worker in self._workers:
+            worker.stop_unwanted()
+        return False
+
     @visits
     def withdraw(self, request: Request, is_over: bool = True) -> bool:
         """Remove a request from the queue. Returns False if it is not there any more."""
@@ -283,7 +302,7 @@ class Workers(WorkerThreads):
             self._perform(worker, batch)
 
     def _perform(self, worker: Worker, batch: Sequence[Request]) -> None:
-        """Run requests, without those that were cancelled after they left the queue."""
+        """Run requests, without those that were given up after they left the queue."""
         begun = [request for request in batch if request.begin()]
         if len(begun) < len(batch):
             with self._lock:
@@ -317,12 +336,14 @@ class Workers(WorkerThreads):
         """Run requests as a batch. If that fails, run each alone, so that only faulty ones get errors."""
         parts = None
         with suppress(Exception):  # not enough memory for the batch, or warnings raise
-            parts = self._together(worker, batch)
+            parts = worker.watched(
+                lambda: not all(request.done() for request in batch), lambda: self._together(worker, batch)
+            )
         if parts is not None:
             worker.finish(batch, parts)
             return
         for request in batch:
-            worker.perform(request)
+            self._perform(worker, [request])
 
     def _together(self, worker: Worker, batch: Sequence[Request]) -> list[list[Array]] | None:
         """Return the results of each request; None if the engine fails."""

@@ -14,6 +14,7 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -22,7 +23,7 @@ import numpy as np
 from pinnace.errors import DeviceUnavailableError, EngineError
 from pinnace.records import dataclass
 from pinnace.serving.control import Control, Message, as_error, ports_of
-from pinnace.serving.crew import Place, PlaceLostError, T, Take
+from pinnace.serving.crew import Halt, Place, PlaceLostError, T, Take
 from pinnace.serving.slots import DTypes, Slot
 from pinnace.types import Array
 
@@ -56,24 +57,28 @@ class _Process:
         self._answers: dict[int, Message] = {}
         self._changed = threading.Condition()
         self._receiving = self._gone = False
+        self._sent = 0  # requests so far; each one's number is its name
         self.control, theirs = Control.pair()
+        self._stops, their_stops = Control.pair()
         self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         descriptors = [slot.descriptors for slot in self.slots]
         path = [entry for entry in (*sys.path, str(_ROOT)) if entry]
         stderr = _stderr()
-        told = {"control": theirs.fileno(), "slots": descriptors, "path": path, "stderr": stderr}
+        sockets = {"control": theirs.fileno(), "stops": their_stops.fileno()}
+        told = {**sockets, "slots": descriptors, "path": path, "stderr": stderr}
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", _CHILD, json.dumps(told)],
                 stdin=subprocess.DEVNULL,
                 stderr=self._said,
-                pass_fds=[theirs.fileno(), stderr, *(d for pair in descriptors for d in pair)],
+                pass_fds=[*sockets.values(), stderr, *(d for pair in descriptors for d in pair)],
             )
         except OSError as error:
             self.close()
             raise DeviceUnavailableError(f"{job.device}: its process cannot be started: {error}") from None
         finally:
             theirs.close()
+            their_stops.close()
             os.close(stderr)
         with suppress(OSError):  # it has ended: `wait_until_ready` reports how
             self.control.send(job.told)
@@ -99,7 +104,7 @@ class _Process:
         self._out: DTypes = [port.dtype.to_numpy() for port in ports_of(message["outputs"])]
         return message
 
-    def run(self, arrays: Sequence[Array], take: Take[T]) -> T:
+    def run(self, arrays: Sequence[Array], take: Take[T], halt: Halt) -> T:
         """Compute; see `Place.run`. At most as many requests as slots may run."""
         with self._changed:
             number = self._free.pop()
@@ -108,7 +113,7 @@ class _Process:
             shapes = [array.shape for array in arrays]
             for view, array in zip(slot.inputs.views(shapes, self._into), arrays, strict=True):
                 np.copyto(view, array)
-            answer = self._answer(number, {"run": number, "shapes": shapes})
+            answer = self._answer(number, {"run": number, "shapes": shapes}, halt)
             if "error" in answer:
                 raise as_error(answer["error"], self._device)
             return take(slot.outputs.views(answer["shapes"], self._out))
@@ -118,10 +123,13 @@ class _Process:
             with self._changed:
                 self._free.append(number)
 
-    def _answer(self, number: int, message: Message) -> Message:
+    def _answer(self, number: int, message: Message, halt: Halt) -> Message:
         """Wait for the answer of a slot; one of the waiting threads receives the answers for all of them."""
         with self._changed, suppress(OSError):  # the wait below detects that it is gone
+            self._sent += 1
+            message["request"] = self._sent
             self.control.send(message)
+        halt.by(partial(self._stop, message["request"]))
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: number in self._answers or self._gone or not self._receiving)
@@ -137,6 +145,10 @@ class _Process:
                     self._answers[heard["slot"]] = heard
                 self._changed.notify_all()
         raise PlaceLostError(self.end())
+
+    def _stop(self, request: int) -> None:
+        with suppress(OSError):  # it is gone
+            self._stops.send({"stop": request})
 
     def wait(self) -> None:
         """Wait until the process has ended."""
@@ -165,8 +177,9 @@ class _Process:
         return f"{self._device}: its process {how}"
 
     def close(self) -> None:
-        """Close the socket and the file of captured output."""
+        """Close the sockets and the file of captured output."""
         self.control.close()
+        self._stops.close()
         self._said.close()
 
 
@@ -199,10 +212,10 @@ class ProcessPlace(Place):
                 process.kill()
         return process.wait_until_ready()
 
-    def run(self, arrays: Sequence[Array], take: Take[T]) -> T:
+    def run(self, arrays: Sequence[Array], take: Take[T], halt: Halt) -> T:
         """See `Place`."""
         assert self._process is not None
-        return self._process.run(arrays, take)
+        return self._process.run(arrays, take, halt)
 
     def wait(self) -> None:
         """See `Place`."""

@@ -6,8 +6,27 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from pinnace.errors import PredictTimeoutError
+
 if TYPE_CHECKING:
     from pinnace.types import Array
+
+
+_GLANCE = 0.5
+"""Seconds after which a sleeping thread looks for signals: one that came just before it slept wakes nobody."""
+
+
+class UnwantedError(Exception):
+    """The client of a request has given it up, so its results have nobody to go to."""
+
+    def __init__(self) -> None:
+        super().__init__("its client had given it up")
+
+
+def timed_out(seconds: float | None, began: bool) -> PredictTimeoutError:
+    """Return the error of a request that has not ended in time."""
+    what = "was running" if began else "was waiting for a worker"
+    return PredictTimeoutError(f"the prediction {what} when its timeout of {seconds} s expired")
 
 
 class Request(Protocol):
@@ -18,30 +37,43 @@ class Request(Protocol):
     arrived: int
 
     def begin(self) -> bool:
-        """Return True if the request is to run, False if it was cancelled."""
+        """Return True if the request is to run, False if it was given up."""
+
+    def done(self) -> bool:
+        """Return True if nobody waits for the results: it has ended, or was given up."""
+
+    def claim(self) -> bool:
+        """Return True if the caller of this is the one who ends it; the client cannot give it up any more."""
 
     def succeed(self, results: list[Array]) -> None:
-        """Pass the results to the caller."""
+        """Pass the results to the client, after `claim`."""
 
     def fail(self, error: BaseException) -> None:
-        """Pass an error to the caller."""
+        """Pass an error to the client, after `claim`."""
 
 
 class Blocking:
     """A request whose caller sleeps until it is done."""
 
-    __slots__ = ("_error", "_gate", "_results", "arrays", "arrived", "outputs")
+    __slots__ = ("_error", "_gate", "_results", "arrays", "arrived", "given_up", "outputs")
 
     def __init__(self, arrays: Sequence[Array], outputs: Sequence[Array] | None, arrived: int) -> None:
         self.arrays, self.outputs, self.arrived = arrays, outputs, arrived
+        self.given_up = False  # its caller does not wait any longer
         self._error: BaseException | None = None
         self._results: list[Array] = []
         self._gate = threading.Lock()
         self._gate.acquire()
 
     def begin(self) -> bool:
-        """Return True: a caller that gives up removes the request from the queue first."""
-        return True
+        """Return True unless the caller gave it up."""
+        return not self.given_up
+
+    claim = begin
+
+    def done(self) -> bool:
+        """Return True if the caller gave it up."""
+        return self.given_up
 
     def succeed(self, results: list[Array]) -> None:
         """Wake the caller."""
@@ -55,7 +87,11 @@ class Blocking:
 
     def wait(self, seconds: float | None) -> bool:
         """Sleep until the request is done, at most `seconds`. Returns whether it is done."""
-        return self._gate.acquire(timeout=-1 if seconds is None else seconds)
+        if seconds is not None:
+            return self._gate.acquire(timeout=seconds)
+        while not self._gate.acquire(timeout=_GLANCE):
+            pass
+        return True
 
     def results(self) -> list[Array]:
         """Return the results after `wait`, or raise the error."""

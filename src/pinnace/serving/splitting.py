@@ -11,7 +11,7 @@ import numpy as np
 
 from pinnace.errors import ArgumentValueError, DataMismatchError
 from pinnace.records import dataclass
-from pinnace.serving.submitted import GuardedFuture
+from pinnace.serving.submitted import Cancellable
 from pinnace.serving.tally import Tally
 from pinnace.serving.worker import log_failure
 from pinnace.shapes import Shape
@@ -115,7 +115,7 @@ class SplitPlan:
         return [self.rows] * (total // self.rows)
 
 
-class SplitRequest(GuardedFuture[Outputs]):
+class SplitRequest(Cancellable[Outputs]):
     """A prediction that is done when all of its parts are."""
 
     def __init__(
@@ -125,14 +125,13 @@ class SplitRequest(GuardedFuture[Outputs]):
         devices: int,
         outputs: OutputPorts,
         tally: SharedTally,
+        give_up: Callable[[SplitRequest], None],
     ) -> None:
-        super().__init__()
-        self.set_running_or_notify_cancel()
+        super().__init__(give_up)
         self._plan, self._outputs, self._tally = plan, outputs, tally
         self._arrived = perf_counter_ns()
         self._lock = threading.Lock()
         self._results: list[Array] | None = None
-        self._failed = False
         self.arrays = arrays
         found = plan.parts(arrays, devices)
         self._total = found[-1][1]
@@ -173,19 +172,19 @@ class SplitRequest(GuardedFuture[Outputs]):
     def _finished(self) -> None:
         with self._lock:
             self._left -= 1
-            if self._left or self._failed:
+            if self._left or not self.claim():
                 return
         assert self._results is not None
         with self._tally.lock:
             self._tally.count(perf_counter_ns() - self._arrived)
+        self._give_up = None
         self.set_result(tensors_of(self._results, self._outputs.kinds))
 
     def fail(self, error: BaseException) -> None:
         """Fail the request, as one of its parts failed."""
-        with self._lock:
-            if self._failed:
-                return
-            self._failed = True
+        if not self.claim():
+            return
+        self._give_up = None
         with self._tally.lock:
             self._tally.failed += 1
         log_failure(self.arrays, error)
@@ -201,8 +200,15 @@ class Piece:
         self.request, self._begin, self._end = request, begin, end
 
     def begin(self) -> bool:
-        """Return False if the request failed in another part."""
-        return not self.request.done()
+        """Return False if the request was given up, or failed in another part."""
+        self.request.begun = wanted = not self.done()
+        return wanted
+
+    claim = begin
+
+    def done(self) -> bool:
+        """Return True if nobody waits for the request any more."""
+        return self.request.done()
 
     def succeed(self, results: Sequence[Array]) -> None:
         """Store the results, and complete the request once all rows are there."""

@@ -63,7 +63,7 @@ class Stats:
 
     `busy` of `workers` run a request; `queued` requests wait, in OpenVINO's own queue too; `served` got
     results, `failed` got an error of the engine; `refused` found the queue full; `withdrawn` were cancelled
-    or timed out while they waited.
+    or timed out.
     `batches` is the number of runs that computed several requests together.
     """
 

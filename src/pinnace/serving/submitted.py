@@ -6,13 +6,14 @@ They have a module of their own because `concurrent.futures` takes 4 ms to impor
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pinnace.log import Log
-from pinnace.serving.request import Request
+from pinnace.serving.request import Request, timed_out
 
 if TYPE_CHECKING:
     from pinnace.types import Array
@@ -52,41 +53,92 @@ def _log_callback(error: BaseException) -> None:
     _log.exception("callback failed", message, error)
 
 
-class Submitted(GuardedFuture[Any]):
+class Cancellable(GuardedFuture[T]):
+    """A future of a request that its client can give up, also while it runs.
+
+    It is pending until the request has ended, so that `cancel` works as for one that waits.
+    """
+
+    def __init__(self, give_up: Callable[[Any], object]) -> None:
+        """`give_up` removes a request from the queue, or stops it where it runs."""
+        super().__init__()
+        self._give_up: Callable[[Any], object] | None = give_up
+        self._claimed = threading.Lock()
+        self.begun = False
+
+    def running(self) -> bool:
+        """Return True if the request runs."""
+        return self.begun and not self.done()
+
+    def claim(self) -> bool:
+        """Return True if the caller of this is the one who ends the request."""
+        return self._claimed.acquire(blocking=False) and self.set_running_or_notify_cancel()
+
+    def cancel(self) -> bool:
+        """Cancel the prediction, and stop it if it runs. Returns False if it is done."""
+        give_up, cancelled = self._give_up, super().cancel()
+        if cancelled and give_up is not None:
+            self.claim()  # for those who wait for several futures
+            self._leave(give_up)
+        return cancelled
+
+    def expire_after(self, seconds: float | None) -> None:
+        """Fail with `PredictTimeoutError` in `seconds`, if the request has not ended by then."""
+        if seconds is None:
+            return
+        from pinnace.serving.deadlines import after
+
+        cancel = after(seconds, lambda: self.expire(seconds))
+        self.add_done_callback(lambda _: cancel())
+
+    def expire(self, seconds: float | None) -> None:
+        """Fail with `PredictTimeoutError`, and stop the prediction if it runs; do nothing if it is done."""
+        give_up = self._give_up
+        if give_up is not None and self.claim():
+            self.set_exception(timed_out(seconds, self.begun))
+            self._leave(give_up)
+
+    def _leave(self, give_up: Callable[[Any], object]) -> None:
+        self._give_up = None
+        give_up(self)
+
+
+class Submitted(Cancellable[Any]):
     """A request that is also the future of its caller."""
 
     def __init__(
         self,
         arrays: Sequence[Array],
         present: Callable[[list[Array]], Any],
-        withdraw: Callable[[Request], bool],
+        give_up: Callable[[Any], object],
         run_now: Callable[[Request], None],
     ) -> None:
-        """Create a request. `present` converts the results; `withdraw` removes a request from the queue.
+        """Create a request. `present` converts the results; `give_up` is that of `Cancellable`.
 
         `run_now` is called with the request that this thread is about to wait for.
         """
-        super().__init__()
+        super().__init__(give_up)
         self.arrays = arrays
         self.outputs: Sequence[Array] | None = None
         self.arrived = perf_counter_ns()
         self._present = present
-        self._withdraw: Callable[[Request], bool] | None = withdraw
         self._run_now: Callable[[Request], None] | None = run_now
 
     def begin(self) -> bool:
-        """Return True unless the request was cancelled; afterwards it cannot be cancelled."""
-        self._withdraw = self._run_now = None
-        return self.set_running_or_notify_cancel()
+        """Return True unless the request was given up."""
+        self._run_now = None
+        self.begun = not self.done()
+        return self.begun
 
     def succeed(self, results: list[Array]) -> None:
         """Complete the future."""
+        self._give_up = None
         self.set_result(self._present(results))
 
     def fail(self, error: BaseException) -> None:
         """Complete the future with an error."""
-        if self.running() or self.begin():
-            self.set_exception(error)
+        self._give_up = self._run_now = None
+        self.set_exception(error)
 
     def result(self, timeout: float | None = None) -> Any:
         """See `Future`."""
@@ -99,10 +151,3 @@ class Submitted(GuardedFuture[Any]):
         if (run_now := self._run_now) is not None:
             run_now(self)
         return super().exception(timeout)
-
-    def cancel(self) -> bool:
-        """Cancel the prediction. Returns False if it is running or done."""
-        withdraw, cancelled = self._withdraw, super().cancel()
-        if cancelled and withdraw is not None and withdraw(self):
-            self.begin()
-        return cancelled

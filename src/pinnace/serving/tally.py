@@ -10,10 +10,10 @@ STEPS = (65 - BITS) << BITS  # up to 2**64 ns
 class Tally:
     """Counts of one worker; only one thread at a time writes them."""
 
-    __slots__ = ("batches", "failed", "steps", "total")
+    __slots__ = ("batches", "failed", "steps", "total", "withdrawn")
 
     def __init__(self) -> None:
-        self.failed = self.batches = self.total = 0
+        self.failed = self.withdrawn = self.batches = self.total = 0
         self.steps = [0] * STEPS
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 import weakref
 from collections import deque
@@ -97,7 +98,8 @@ class WorkerThreads:
             self._waiting.clear()
             self._changed.notify_all()
         for request in turned_away:
-            request.fail(ModelStateError("the model was closed while this request waited for a worker"))
+            if request.claim():
+                request.fail(ModelStateError("the model was closed while this request waited for a worker"))
         with self._lock:
             while self._is_busy():
                 self._changed.wait()
@@ -111,6 +113,11 @@ class WorkerThreads:
         for worker in self._workers:
             if worker.thread is not None:
                 worker.thread.join()
+
+    def halt(self) -> None:
+        """Stop all runs, before the end of the process."""
+        for worker in self._workers:
+            worker.halt()
 
     def _idle(self) -> list[Worker]:
         return [worker for worker in self._places if worker.idle]
@@ -207,6 +214,9 @@ _threads: set[threading.Thread] = set()
 @atexit.register
 def _close_all() -> None:
     """Close all pools at exit: ending a thread inside an engine would abort the process."""
+    if getattr(sys, "last_type", None) is KeyboardInterrupt:  # it ends the process
+        for workers in list(_pools):
+            workers.halt()
     for workers in list(_pools):
         workers.close()
     for thread in list(_threads):

@@ -23,9 +23,10 @@ class Visit:
     The marks are plain assignments: a signal handler could raise inside a call.
     """
 
-    __slots__ = ("is_inside", "worker")
+    __slots__ = ("handles_signals", "is_inside", "worker")
 
     def __init__(self) -> None:
+        self.handles_signals = threading.current_thread() is threading.main_thread()
         self.is_inside = False
         self.worker: Worker | None = None  # the worker whose thread this is
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Sequence
 from queue import SimpleQueue
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from pinnace.errors import DataMismatchError, EngineError
 from pinnace.log import DEBUG, WARNING, Log
-from pinnace.serving.request import Request
+from pinnace.serving.request import Request, UnwantedError
+from pinnace.serving.stopping import Stoppable
 from pinnace.serving.tally import Tally
 from pinnace.shapes import takes
 
@@ -21,6 +23,17 @@ if TYPE_CHECKING:
 
 _log = Log("pinnace.predictions")  # a caller gets the error too
 
+_QUICK = 50_000_000
+"""Nanoseconds up to which a signal handler of Python may wait for a run in the main thread."""
+
+
+def elements(arrays: Sequence[Array]) -> int:
+    """Return the number of elements of all inputs of a request."""
+    total = 0
+    for array in arrays:
+        total += array.size
+    return total
+
 
 def log_failure(arrays: Sequence[Array], error: BaseException, model: str = "") -> None:
     """Log a failed prediction."""
@@ -29,11 +42,12 @@ def log_failure(arrays: Sequence[Array], error: BaseException, model: str = "") 
     _log.event(WARNING, "prediction failed", message, model=model, shapes=shapes, kind=type(error).__name__)
 
 
-class Worker:
+class Worker(Stoppable):
     """A place to run: its execution, the cores that it is bound to, and its counts.
 
     One thread at a time runs on it: a caller that took it while idle, or its own thread. `token` of an idle
     worker has an item, which one thread alone can delete: that thread has the worker, and puts it back.
+    Requests of up to `quick` elements have taken less than `_QUICK`.
     """
 
     def __init__(self, executable: Executable, cores: frozenset[int], group: int = 0) -> None:
@@ -45,8 +59,8 @@ class Worker:
         self.turn = 0  # number of times it was returned to the pool
         self.dismissed = False
         self.within = 0  # nested requests of callbacks since the last queued request
-        self.executable = executable
-        self._execution = executable.execution()
+        self.quick = 0.0
+        super().__init__(executable)
         self._logs, self._model = _log.seen(DEBUG), executable.info.get("file", "")
 
     @property
@@ -66,25 +80,45 @@ class Worker:
         """Use another executable from now on, with the current state."""
         if executable is not self.executable:
             self.executable, self._execution = executable, executable.execution(self._execution.state)
+            self.quick = 0.0
 
-    def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None, arrived: int) -> list[Array]:
-        """Compute the outputs of one request, and count it. Raises `EngineError`."""
+    def run(
+        self,
+        arrays: Sequence[Array],
+        outputs: Sequence[Array] | None,
+        arrived: int,
+        request: Request | None = None,
+    ) -> list[Array]:
+        """Compute the outputs of one request, and count it. Raises `EngineError`.
+
+        Raises `UnwantedError` if the client of `request` has given it up.
+        """
         tally = self.tally
         try:
             results = self._execution.run(arrays, outputs)
         except BaseException as error:
+            self._claim(request)
             tally.failed += 1
             log_failure(arrays, error, self._model)
             if isinstance(error, EngineError):
                 self._check_shapes(arrays)
             raise
+        if request is not None:
+            self._claim(request)
         taken = perf_counter_ns() - arrived
         tally.count(taken)
+        if taken > _QUICK:
+            self.quick = 0.0
         if self._logs:
             shapes = [array.shape for array in arrays]
             message = f"a prediction took {taken / 1e6:.3f} ms, inputs of shapes {shapes}"
             _log.event(DEBUG, "prediction", message, model=self._model, seconds=taken / 1e9, shapes=shapes)
         return results
+
+    def _claim(self, request: Request | None) -> None:
+        if request is not None and not request.claim():
+            self.tally.withdrawn += 1
+            raise UnwantedError from None
 
     def _check_shapes(self, arrays: Sequence[Array]) -> None:
         """Raise DataMismatchError if the model was resized after the request was queued."""
@@ -97,20 +131,36 @@ class Worker:
 
     def perform(self, request: Request) -> None:
         """Run a request, and pass the results or any error to its caller."""
+        arrays, outputs, arrived, began = request.arrays, request.outputs, request.arrived, perf_counter_ns()
         try:
-            results = self.run(request.arrays, request.outputs, request.arrived)
+            results = self.watched(
+                lambda: not request.done(), lambda: self.run(arrays, outputs, arrived, request)
+            )
+        except UnwantedError:
+            pass
         except BaseException as error:
             request.fail(error)
         else:
+            if perf_counter_ns() - began < _QUICK:
+                self._note_quick(arrays)
             request.succeed(results)
+
+    def _note_quick(self, arrays: Sequence[Array]) -> None:
+        if any(array.size <= 1 and array.dtype.kind in "iub" for array in arrays):
+            return  # it may be the number of rounds of a loop
+        fixed = all(min(port.shape, default=0) >= 0 for port in self.executable.inputs)
+        self.quick = math.inf if fixed else max(self.quick, elements(arrays))
 
     def finish(self, batch: Sequence[Request], results: Sequence[list[Array]]) -> None:
         """Count requests of a batch, and pass their results on."""
         self.tally.batches += 1
         now = perf_counter_ns()
         for request, its_own in zip(batch, results, strict=True):
-            self.tally.count(now - request.arrived)
-            request.succeed(its_own)
+            if request.claim():
+                self.tally.count(now - request.arrived)
+                request.succeed(its_own)
+            else:
+                self.tally.withdrawn += 1
 
     def attempt(self, arrays: Sequence[Array]) -> list[Array] | None:
         """Run uncounted inputs. Returns None if the engine fails."""

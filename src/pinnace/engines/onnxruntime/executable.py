@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 _value_of = _state.OrtValue.ortvalue_from_numpy
 _HOST = ort.OrtDevice.make("cpu", 0)._get_c_device()
 
-_RUN_OPTIONS = ort.RunOptions()
-"""Without options, onnxruntime creates some for each run, which takes a microsecond."""
-
 _LOST_BY_FORK = (
     "this process was forked and lacks the threads of inter_op_parallel_num: build the model here, or start "
     "the process by spawn"
@@ -99,6 +96,7 @@ class _OrtExecution:
 
     def __init__(self, session: ort.InferenceSession, interface: Interface, state: State) -> None:
         self.state = state
+        self._options = ort.RunOptions()  # to create them for each run takes a microsecond
         self._session = session._sess
         self._names = [p.name for p in interface.inputs] + [name for name, _ in interface.states]
         self._fetch = [p.name for p in interface.outputs] + [name for _, name in interface.states]
@@ -114,8 +112,12 @@ class _OrtExecution:
             results, self.state = results[:count], results[count:]
         return results if outputs is None else _copied(results, outputs)
 
+    def stop(self, for_good: bool = False) -> None:
+        """See `Execution`: onnxruntime looks at this before each node."""
+        self._options.terminate = True
+
     def _compute(self, feed: dict[str, Array]) -> list[Array]:
-        results: list[Array] = self._session.run(self._fetch, feed, _RUN_OPTIONS)
+        results: list[Array] = self._session.run(self._fetch, feed, self._options)
         return results
 
 
@@ -124,7 +126,7 @@ class _ValueExecution(_OrtExecution):
 
     def _compute(self, feed: dict[str, Array]) -> list[Array]:
         values = {name: _as_value(array)._ortvalue for name, array in feed.items()}
-        results = self._session.run_with_ort_values(values, self._fetch, _RUN_OPTIONS)
+        results = self._session.run_with_ort_values(values, self._fetch, self._options)
         return [_as_array(ort.OrtValue(value)) for value in results]
 
 
@@ -172,7 +174,7 @@ class _BoundExecution(_FixedExecution):
                     binding.bind_input(self._names[place], array)
                     read[place] = array
             results = self._new_results() if outputs is None else self._given(outputs)
-            self._session.run_with_iobinding(binding, _RUN_OPTIONS)
+            self._session.run_with_iobinding(binding, self._options)
         except FAILURES:
             return self._run_unbound(arrays, outputs)
         return results
@@ -217,7 +219,7 @@ class _CopyingExecution(_FixedExecution):
                 if array.shape != shape or array.dtype != dtype:
                     return self._run_unbound(arrays, outputs)  # numpy would broadcast or convert it
                 read[...] = array
-            self._session.run_with_iobinding(self._binding, _RUN_OPTIONS)
+            self._session.run_with_iobinding(self._binding, self._options)
         except FAILURES:
             return self._run_unbound(arrays, outputs)
         if outputs is None:
@@ -251,7 +253,7 @@ class _DeviceExecution(_OrtExecution):
                 _bind_input(binding, name, array)
             for name, given in zip(self._fetch, into, strict=True):
                 _bind_output(binding, name, given)
-            self._session.run_with_iobinding(binding._iobinding, _RUN_OPTIONS)
+            self._session.run_with_iobinding(binding._iobinding, self._options)
             binding.synchronize_outputs()
             values = zip(binding.get_outputs(), into, strict=True)
             results = [_as_array(value) if given is None else given for value, given in values]

@@ -15,7 +15,7 @@ import openvino as ov
 from pinnace.engines.openvino.guards import counted
 from pinnace.engines.openvino.limits import IndexLimits, out_of_range, recorded
 from pinnace.engines.openvino.reading import with_known_dtype, writable
-from pinnace.engines.openvino.session import FAILURES, LOST_BY_FORK, NAME, compiled
+from pinnace.engines.openvino.session import FAILURES, LOST_BY_FORK, NAME, compiled, is_fixed
 from pinnace.engines.protocol import Execution, State
 from pinnace.engines.steps import Step
 from pinnace.errors import EngineError
@@ -58,6 +58,9 @@ class _ReloadableModel:
                 self.current = compiled(ov.Tensor(writable(held), shared_memory=True), self._target), held
                 self.failed = None
 
+
+_CANCELED = "Infer Request was canceled"
+"""OpenVINO's text."""
 
 _OPERATORS = {"Convolution": "Conv", "GroupConvolution": "Conv"}
 """ONNX's names of operators, to find the node of a step among several fused ones."""
@@ -123,6 +126,7 @@ class _OpenvinoExecution:
     def __init__(self, model: _ReloadableModel, interface: Interface, state: State) -> None:
         self.state = state
         self.steps: list[list[Step]] | None = None
+        self._stopped = False
         self._reloadable, self._interface = model, interface
         self._results = [(p.shape, p.dtype.to_numpy()) for p in interface.outputs]
         self._bind()
@@ -178,6 +182,16 @@ class _OpenvinoExecution:
             return list(outputs)
         return results
 
+    def stop(self, for_good: bool = False) -> None:
+        """See `Execution`: OpenVINO looks at this before each node of the graph, but not within a loop.
+
+        A model of free shapes is stopped only `for_good`, or before it begins: its nodes would keep shapes of
+        the run that was stopped, and use them in later ones.
+        """
+        self._stopped = True
+        if for_good or is_fixed(self._model):
+            self._request.cancel()
+
     def _computed(self, arrays: Sequence[Array], outputs: Sequence[Array] | None) -> list[Array]:
         """Return results and states of a run during which no other run failed."""
         while True:
@@ -196,7 +210,9 @@ class _OpenvinoExecution:
             with self._turn:
                 try:
                     self._infer()
-                except FAILURES:
+                except FAILURES as error:
+                    if _CANCELED in str(error):
+                        raise
                     if self._reloadable.is_valid(self._model):
                         self._reloadable.reload(self._model)
                         raise
@@ -208,6 +224,8 @@ class _OpenvinoExecution:
             raise out_of_range(self._gathers[self._counts.argmax()])
 
     def _infer(self) -> None:
+        if self._stopped:
+            raise EngineError(_CANCELED)
         if self._is_asynchronous:
             try:
                 self._inner.start_async({}, None)

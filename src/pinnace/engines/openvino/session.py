@@ -68,9 +68,19 @@ def narrows(target: Target) -> bool:
     return target.precision == "preferred_fp16" and sixteen_bit() == "bf16"
 
 
+_FIXED = "pinnace: all shapes are fixed"
+
+
+def is_fixed(model: ov.CompiledModel) -> bool:
+    """Return True if all shapes within a model are known to be fixed."""
+    return _FIXED in model.outputs[0].get_names()
+
+
 def compiled(model: ov.Model | ov.Tensor, target: Target) -> ov.CompiledModel:
     """Compile a model or load an exported one, with threads on the target's cores."""
     check_threads()
+    if isinstance(model, ov.Model) and not model.is_dynamic():
+        model.outputs[0].add_names({_FIXED})  # which an exported model keeps
     make = core().compile_model if isinstance(model, ov.Model) else core().import_model
     with bound(target.cores):  # threads inherit the cores of the one that starts them
         return never_freed_by_forks(make(model, "CPU", properties(target)))

@@ -14,7 +14,7 @@ from pinnace.errors import DeviceUnavailableError
 from pinnace.options.context import Context
 from pinnace.options.settings import Settings
 from pinnace.serving.control import Message, as_error
-from pinnace.serving.crew import Crew, Place, PlaceLostError, T, Take
+from pinnace.serving.crew import Crew, Halt, Place, PlaceLostError, T, Take
 from pinnace.serving.ray.actor import LACKING, Actor, Order
 from pinnace.serving.ray.membership import membership
 from pinnace.serving.ray.models import Cargo
@@ -87,8 +87,8 @@ class ActorPlace(Place):
         self.device, self.pid = said["device"], said["pid"]
         return said
 
-    def run(self, arrays: Sequence[Array], take: Take[T]) -> T:
-        """See `Place`; the results are read-only: they are in Ray's memory."""
+    def run(self, arrays: Sequence[Array], take: Take[T], halt: Halt) -> T:
+        """See `Place`; the results are read-only: they are in Ray's memory. Ray stops no method that runs."""
         arrays = [np.asarray(array, order="C") for array in arrays]  # others are pickled and copied twice
         try:
             found = ray.get(self.actor.run.remote(arrays))
