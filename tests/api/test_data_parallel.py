@@ -346,22 +346,26 @@ def test_a_time_limit(busy, slow):
     until(lambda: not busy.stats().busy)  # the one that was given up, whose results are mapped at its end
 
 
-def test_what_is_given_up_is_stopped_and_what_comes_after_it_is_not(busy, slow):
+def test_what_is_given_up_is_stopped_and_what_comes_after_it_is_not(endless):
     """The second may be in the device's process, and must not begin there."""
-    before, pids = busy.stats(), busy.pids
-    first, second = (busy.submit([rows(200_000), STEP]) for _ in range(2))
-    until(first.running)
-    x = rows(2)
-    last = busy.submit([x, STEP])
-    assert second.cancel()
-    assert first.cancel()
-    check(last.result(WAIT), oracle(slow, x=x, step=STEP))
-    with pytest.raises(PredictTimeoutError, match=r"when its timeout of 0\.01 s expired"):
-        busy.submit([rows(200_000), STEP], timeout=0.01).result(WAIT)
-    check(busy.predict([x, STEP]), oracle(slow, x=x, step=STEP))
-    until(lambda: not busy.stats().busy)
-    now = busy.stats()
-    assert (now.withdrawn - before.withdrawn, now.failed, busy.pids) == (3, before.failed, pids)
+    x = np.arange(4, dtype=np.float32)
+    long, short = [np.array(1 << 62), x], [np.array(2), x]
+    with DataParallel(endless, on_ascend(), split=["x"]) as two:
+        pids = two.pids
+        first, second = (two.submit(long) for _ in range(2))
+        until(first.running)
+        last = two.submit(short)
+        assert second.cancel()
+        assert first.cancel()
+        check(last.result(WAIT), [x + 2])
+        with pytest.raises(PredictTimeoutError, match=r"when its timeout of 0\.05 s expired"):
+            two.submit(long, timeout=0.05).result(WAIT)
+        with pytest.raises(PredictTimeoutError, match=r"when its timeout of 0\.05 s expired"):
+            two.predict(long, timeout=0.05)
+        check(two.predict(short), [x + 2])
+        stats = two.stats()
+        assert (stats.withdrawn, stats.served, stats.failed, stats.restarts) == (4, 2, 0, 0)
+        assert two.pids == pids
 
 
 def test_done_just_when_the_time_is_over(two, free, monkeypatch):

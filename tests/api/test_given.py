@@ -7,10 +7,16 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, parser
 
 import pinnace
-from pinnace.errors import ArgumentTypeError, ConfigError, DataMismatchError, ModelFormatError
+from pinnace.errors import (
+    ArgumentTypeError,
+    ConfigError,
+    DataMismatchError,
+    ModelFormatError,
+    ModelStateError,
+)
 from pinnace.tensors.given import to_numpy
 
 
@@ -144,6 +150,51 @@ def test_wrong_types_and_shapes_of_others_are_named(model):
         model.predict({"x": Foreign(X.astype(float)), "y": Y, "s": S})
     with pytest.raises(DataMismatchError, match=r"input 'y' must have shape \[2\], but got \[3\]"):
         model.predict([X, Foreign(np.zeros(3, np.float32)), S])
+
+
+def picture_model(dtype, shape):
+    graph = f"g ({dtype}{shape} x) => ({dtype}{shape} y) {{ y = Identity(x) }}"
+    text = f'<ir_version: 10, opset_import: ["": 20]> {graph}'
+    return pinnace.Model(parser.parse_model(text).SerializeToString(), pinnace.Context(thread_num=1))
+
+
+def test_the_input_of_a_model_with_one_needs_no_list(model):
+    one, x = picture_model("float", "[2, 2]"), np.ones((2, 2), np.float32)
+    for given in (x, Foreign(x), pinnace.Tensor(x), [x], {"x": x}):
+        np.testing.assert_array_equal(np.asarray(one.predict(given)[0]), x)
+        np.testing.assert_array_equal(one(given)[0], x)
+        np.testing.assert_array_equal(np.asarray(one.submit(given).result()[0]), x)
+    for wrong in ("text", 1, None, np.ndarray):
+        with pytest.raises(ArgumentTypeError, match="inputs must be list, but got"):
+            one.predict(wrong)
+    with pytest.raises(
+        ArgumentTypeError, match=r"must be list, but got .*: the model has 3 inputs \(x, y, s\)"
+    ):
+        model.predict(X)
+    with pytest.raises(ModelStateError, match="call build_from_file first"):
+        pinnace.Model().predict(x)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "given", "remedy"),
+    [
+        ("float", "[1, 3, 4, 5]", np.zeros((1, 3, 4, 5)), r"DataType.FLOAT64: x.astype\(np.float32\)"),
+        ("bfloat16", "[1]", np.zeros(1, np.float32), r": x.astype\(ml_dtypes.bfloat16\)"),
+        ("float", "[1, 3, 4, 5]", np.zeros((1, 4, 5, 3), np.float32), r"3\]: x.transpose\(0, 3, 1, 2\)"),
+        ("float", "[n, 4, 5, 3]", np.zeros((2, 3, 4, 5), np.float32), r"5\]: x.transpose\(0, 2, 3, 1\)"),
+        ("float", "[1, 3, 4, 5]", np.zeros((3, 4, 5), np.float32), r"5\]: x\[np.newaxis\]"),
+        (
+            "float",
+            "[1, 3, 4, 5]",
+            np.zeros((2, 3, 4, 5), np.float32),
+            r"model.resize.*: \[2, 3, 4, 5\] for this",
+        ),
+        ("float", "[1, 3, 4, 5]", np.zeros(7, np.float32), r"but got \[7\]$"),
+    ],
+)
+def test_an_error_of_type_or_shape_names_the_remedy(dtype, shape, given, remedy):
+    with pytest.raises(DataMismatchError, match=remedy):
+        picture_model(dtype, shape).predict(given)
 
 
 def test_paths_of_pathlib(tmp_path):

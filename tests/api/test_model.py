@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import re
 import threading
 import warnings
 from collections.abc import Callable
@@ -338,11 +339,13 @@ def test_info(build) -> None:
         Model().get_model_info()
     with pytest.raises(TypeError, match="key must be str"):
         Model().get_model_info(1)
-    with pytest.raises(ModelStateError, match="not built"):
+    with pytest.raises(ModelStateError, match="the model is not built: call build_from_file first"):
         Model().get_model_info("engine")
     model = build("add")
     assert model.get_model_info("engine").startswith("onnxruntime")
-    assert model.get_model_info("no such key") == ""
+    with pytest.warns(PinnaceWarning, match=r"no 'no such key', but .*device, engine, .*memory, .*workers"):
+        assert model.get_model_info("no such key") == ""
+    assert re.fullmatch(r"private \d+, files [1-9]\d*", model.get_model_info("memory"))
     with pytest.raises(ModelStateError, match="name the processes that may use its weights"):
         model.get_model_info("shareable_weight_mem_handle")
 
@@ -369,7 +372,9 @@ def test_before_the_build_and_after_close(build, closed: bool) -> None:
         lambda: model.predict([floats(60), floats(60)], [Tensor()]),
         lambda: model.resize([Tensor()], [[1]]),
     ):
-        with pytest.raises(ModelStateError, match="is closed" if closed else "not built.*build model first"):
+        with pytest.raises(
+            ModelStateError, match="is closed" if closed else "not built: call build_from_file first"
+        ):
             call()
 
 

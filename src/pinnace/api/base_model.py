@@ -23,7 +23,7 @@ from pinnace.errors import (
     ModelStateError,
     UnsupportedModelError,
 )
-from pinnace.machine.memory import give_back
+from pinnace.machine.memory import give_back, private
 from pinnace.options import arguments
 from pinnace.options.arguments import check_timeout, check_type
 from pinnace.serving.pool import Workers
@@ -134,7 +134,7 @@ class BaseModel(EngineOwner):
 
     @_none_by_default
     def get_model_info(self, key: str) -> str:
-        """Return a fact about the model, "" if it has none of this name.
+        """Return a fact about the model. If it has none of this name, warn with all names, and return "".
 
         "current_pid" is the id of this process. "shareable_weight_mem_handle" is a number below 2^63 under
         which other processes can map the weights; `ModelStateError` unless these were named when the model
@@ -143,7 +143,10 @@ class BaseModel(EngineOwner):
         those in use, "form" is what `pinnace tune --max-error` found, "why" the reason for the engine and for
         the "rules" that rewrote the model; "file" and "model_type" are of the build; "tuned" is "yes" or
         "no"; "cache" is "loaded" from the compile cache, "written" to it, "to be written" after the build,
-        "not kept", or "off"; "build" is the time of each stage. Others are the file's user info.
+        "not kept", or "off"; "build" is the time of each stage. "memory" is
+        "private P, files F" in bytes: P is by how much this process's own memory grew in the build,
+        in all its threads; F is the size of the model's files, whose weights processes share where mapped.
+        What predictions take is not in it. Others are the file's user info.
         """
         check_type("key", key, str)
         if key == "current_pid":
@@ -211,8 +214,8 @@ class BaseModel(EngineOwner):
 
         `inputs` are tensors, arrays or scalars of numpy, or arrays of other libraries (PyTorch, MindSpore,
         JAX; read by DLPack or `__array__`, without a copy where that is possible), in the order of
-        `get_inputs`, or in a dict by name. The result is a list that also gives a tensor by name:
-        `outputs["logits"]`.
+        `get_inputs`, or in a dict by name; a single input needs no list. The result is a list that also
+        gives a tensor by name: `outputs["logits"]`.
 
         `outputs` may be a list to fill. An empty list gets the new tensors. In a list of the right length,
         tensors receive the data, in place if they have a writable array of this dtype and size; if all have
@@ -331,6 +334,7 @@ class BaseModel(EngineOwner):
         others: Sequence[Origin] = (),
     ) -> None:
         """Build the model, on the devices of `others` too, and close the previous one."""
+        before = private()
         executable = origin.build()
         posts = [
             WorkerGroup(other.build(), other.target.parallel_requests, other.target.cores) for other in others
@@ -339,7 +343,9 @@ class BaseModel(EngineOwner):
         devices = ", ".join(one.target.place for one in (origin, *others))
         inputs = limited(executable.inputs, origin.target.input_shape, origin.target.dynamic_dims)
         exchange = Exchange(origin, others)
-        self._run_on(workers, devices, exchange, origin.offer, inputs, origin.facts)
+        memory = f"private {max(0, private() - before)}, files {origin.source.size}"
+        facts = {**origin.facts, "memory": memory}
+        self._run_on(workers, devices, exchange, origin.offer, inputs, facts)
         exchange.keep_later(self._run_kept)
 
     def _run_kept(self) -> None:
@@ -378,7 +384,7 @@ class BaseModel(EngineOwner):
         if live is None:
             for inputs in given:
                 check_inputs(inputs)
-            unbuilt = "the model is not built: Session is null, please build model first!"
+            unbuilt = "the model is not built: call build_from_file first"
             raise ModelStateError(failed + ("the model is closed" if self._closed else unbuilt))
         return live
 

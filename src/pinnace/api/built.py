@@ -10,7 +10,7 @@ import numpy as np
 
 from pinnace.building.exchange import Exchange, NoExchange
 from pinnace.engines.protocol import refusal_of
-from pinnace.errors import EngineError, ModelStateError, UnsupportedModelError
+from pinnace.errors import EngineError, ModelStateError, UnsupportedModelError, warn
 from pinnace.serving.pool import Workers
 from pinnace.shapes import Shape, is_free
 from pinnace.tensors.inputs import Host, InputPorts
@@ -19,6 +19,11 @@ from pinnace.types import Port
 
 if TYPE_CHECKING:
     from pinnace.cache.handover import Offer
+
+
+_ALWAYS = ("current_pid", "device", "shareable_weight_mem_handle", "workers")
+_SOMETIMES = ("form", "rules", "why")
+"""Facts that not every model has."""
 
 
 class BuiltModel:
@@ -56,10 +61,15 @@ class BuiltModel:
         return live
 
     def fact(self, key: str) -> str:
-        """Return a fact about the build, the engine or the file, "" if it is unknown."""
+        """Return a fact about the build, the engine or the file. Warns and returns "" if there is none."""
         if key == "workers":
             return str(self.workers.stats().workers)
-        return self._facts.get(key) or self.workers.executable.info.get(key, "")
+        info = self.workers.executable.info
+        if key in info or key in self._facts or key in _SOMETIMES:
+            return self._facts.get(key) or info.get(key, "")
+        known = ", ".join(sorted({*info, *self._facts, *_ALWAYS}))
+        warn(f"get_model_info: there is no {key!r}, but {known}")
+        return ""
 
     def close(self) -> None:
         """Stop sharing the weights, and close the workers."""

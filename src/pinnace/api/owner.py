@@ -55,7 +55,7 @@ class EngineOwner(ABC):
         """Compute the outputs as tensors."""
 
     def __call__(self, inputs: Given, timeout: float | None = None) -> Arrays:
-        """Compute the outputs as numpy arrays: `model([x])[0]` or `model({"x": x})["logits"]`.
+        """Compute the outputs as numpy arrays: `model(x)[0]` or `model({"x": x})["logits"]`.
 
         Inputs, `timeout` and errors are those of `predict`, whose results are tensors.
         """

@@ -55,11 +55,11 @@ class Halt:
         self._way: Callable[[], None] | None = None
         self.asked = False
 
-    def by(self, way: Callable[[], None]) -> None:
-        """Stop the request by this function, at once if that was asked for before."""
+    def by(self, way: Callable[[], None] | None) -> None:
+        """Stop the request by this function, at once if that was asked for before; None after its end."""
         with self._lock:
             self._way = way
-            if self.asked:
+            if self.asked and way is not None:
                 way()
 
     def ask(self) -> None:
@@ -204,6 +204,7 @@ class Crew:
                 if tried == _TRIES:
                     raise DeviceUnavailableError(f"{lost} while it computed this request") from None
             finally:
+                halt.by(None)
                 self._give_back(place)
             with self._changed:
                 self.retried += 1

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 _GLANCE = 0.5
-"""Seconds after which a sleeping thread looks for signals: one that came just before it slept wakes nobody."""
+"""Seconds after which a sleeping thread looks for signals: one from just before it slept wakes it not."""
 
 
 class UnwantedError(Exception):

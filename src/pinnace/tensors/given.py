@@ -23,18 +23,25 @@ class SupportsArray(Protocol):
         """Return the data as a numpy array."""
 
 
-Given = Sequence[SupportsArray] | Mapping[str, SupportsArray]
-"""Inputs of a prediction, in the order of the model's or by their names."""
+Given = Sequence[SupportsArray] | Mapping[str, SupportsArray] | SupportsArray
+"""Inputs of a prediction, in the order of the model's or by their names; or the only one."""
+
+
+def is_array(value: object) -> bool:
+    """Return True for a tensor or array, also of another library."""
+    return not isinstance(value, type) and any(hasattr(value, name) for name in _INTERFACES)
 
 
 def check_inputs(inputs: object) -> None:
-    """Raise `ArgumentTypeError` unless `inputs` is a list, tuple or dict of tensors or arrays."""
+    """Raise `ArgumentTypeError` unless `inputs` is a tensor or array, or a list, tuple or dict of them."""
+    if is_array(inputs):
+        return
     if isinstance(inputs, Mapping):
         inputs = tuple(inputs.values())
     elif not isinstance(inputs, tuple):
         inputs = check_type("inputs", inputs, list)
     for place, value in enumerate(inputs):
-        if isinstance(value, type) or not any(hasattr(value, name) for name in _INTERFACES):
+        if not is_array(value):
             raise ArgumentTypeError(f"inputs element must be Tensor, but got {type(value)} at index {place}.")
 
 

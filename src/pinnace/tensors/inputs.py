@@ -9,12 +9,12 @@ from typing import cast
 
 import numpy as np
 
-from pinnace.errors import DataMismatchError
+from pinnace.errors import ArgumentTypeError, DataMismatchError
 from pinnace.records import dataclass
 from pinnace.shapes import Shape, allowed, is_free, takes, written
-from pinnace.tensors.given import Given, SupportsArray, check_inputs, to_numpy
+from pinnace.tensors.given import Given, SupportsArray, check_inputs, is_array, to_numpy
 from pinnace.tensors.tensor import Tensor
-from pinnace.types import Array, Port
+from pinnace.types import Array, DataType, Port
 
 # Predictions can take microseconds: these are tuples because `list | tuple` creates an object on each call,
 # and hot loops count because `enumerate` takes 0.1 us to start, and `zip(..., strict=True)` 0.3 us.
@@ -100,12 +100,17 @@ class InputPorts:
         return arrays
 
     def _in_order(self, inputs: Given) -> Sequence[SupportsArray]:
-        """Return the inputs of a dict in the model's order. Raises `DataMismatchError` for others."""
+        """Return the inputs of a dict in the model's order, or the only one. Raises `DataMismatchError`."""
         if isinstance(inputs, _LISTS) and len(inputs) == self._count:
             return inputs
         check_inputs(inputs)
         names = [port.name for port in self.ports]
         listed = f"the model has {len(names)} inputs ({', '.join(names)})"
+        if is_array(inputs):
+            if self._count != 1:
+                raise ArgumentTypeError(f"inputs must be list, but got {type(inputs)}: {listed}")
+            return [cast("SupportsArray", inputs)]
+        inputs = cast("Sequence[SupportsArray] | Mapping[str, SupportsArray]", inputs)
         if not isinstance(inputs, Mapping):
             raise mismatch(f"{listed}, but got {len(inputs)}")
         if set(inputs) != set(names):
@@ -117,7 +122,8 @@ class InputPorts:
         what = f"input {port.name!r}"
         tensor = value if isinstance(value, Tensor) else Tensor(to_numpy(value, what))
         if tensor.dtype is not port.dtype:
-            raise mismatch(f"{what} must be {port.dtype}, but got {tensor.dtype}")
+            remedy = "" if port.dtype is DataType.STRING else f": x.astype({_spelled(port.dtype)})"
+            raise mismatch(f"{what} must be {port.dtype}, but got {tensor.dtype}{remedy}")
         if not tensor.has_data:
             raise _without_data(tensor, port)
         on_device = tensor.on_device
@@ -144,7 +150,28 @@ def _as_shape(array: Array, port: Port, shape: Shape) -> Array:
         return array
     if len(array.shape) == 1 and array.size == math.prod(shape) and not is_free(shape):
         return array.reshape(shape)  # flat data, in row-major order
-    raise mismatch(f"input {port.name!r} must have shape {port.dims(shape)}, but got {list(array.shape)}")
+    what = f"input {port.name!r} must have shape {port.dims(shape)}, but got {list(array.shape)}"
+    raise mismatch(f"{what}{_remedy(shape, array.shape)}")
+
+
+_ORDERS = ((0, 3, 1, 2), (0, 2, 3, 1))  # channels from last to first, and back
+
+
+def _remedy(wanted: Shape, given: Shape) -> str:
+    """Return what makes an array of a shape fit, "" if nothing is known to."""
+    if takes(wanted, (1, *given)):
+        return ": x[np.newaxis]"
+    if len(given) != len(wanted):
+        return ""
+    for order in _ORDERS:
+        if len(given) == 4 and takes(wanted, tuple(given[axis] for axis in order)):
+            return f": x.transpose{order}"
+    return f"; model.resize(model.get_inputs(), [...]) changes shapes: {list(given)} for this input"
+
+
+def _spelled(dtype: DataType) -> str:
+    name = dtype.to_numpy().name
+    return f"ml_dtypes.{name}" if name == "bfloat16" else f"np.{name}"
 
 
 def _without_data(tensor: Tensor, port: Port) -> DataMismatchError:
