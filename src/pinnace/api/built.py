@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 _ALWAYS = ("current_pid", "device", "shareable_weight_mem_handle", "workers")
-_SOMETIMES = ("form", "rules", "why")
+SOMETIMES = ("form", "rules", "why")
 """Facts that not every model has."""
 
 
@@ -65,11 +65,9 @@ class BuiltModel:
         if key == "workers":
             return str(self.workers.stats().workers)
         info = self.workers.executable.info
-        if key in info or key in self._facts or key in _SOMETIMES:
+        if key in info or key in self._facts or key in SOMETIMES:
             return self._facts.get(key) or info.get(key, "")
-        known = ", ".join(sorted({*info, *self._facts, *_ALWAYS}))
-        warn(f"get_model_info: there is no {key!r}, but {known}")
-        return ""
+        return no_fact(key, *info, *self._facts, *_ALWAYS)
 
     def close(self) -> None:
         """Stop sharing the weights, and close the workers."""
@@ -105,6 +103,12 @@ class BuiltModel:
             return None
         results = self.workers.try_out(zeros)
         return None if results is None else [array.shape for array in results]
+
+
+def no_fact(key: str, *known: str) -> str:
+    """Warn that a model has no fact `key`, with all that it has, and return ""."""
+    warn(f"get_model_info: there is no {key!r}, but {', '.join(sorted(set(known)))}")
+    return ""
 
 
 def refusal(live: BuiltModel, shapes: Sequence[Shape], error: UnsupportedModelError | EngineError) -> str:

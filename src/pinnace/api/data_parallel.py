@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict
 
+from pinnace.api.built import SOMETIMES, no_fact
 from pinnace.api.owner import EngineOwner
 from pinnace.building.planning import to_target
 from pinnace.engines.devices import devices_of
@@ -140,7 +141,12 @@ class DataParallel(EngineOwner):
         check_type("key", key, str)
         if key == "current_pid":
             return str(os.getpid())
-        return ", ".join(self.devices) if key == "device" else self._crew.info.get(key, "")
+        if key == "device":
+            return ", ".join(self.devices)
+        info = self._crew.info
+        if key in info or key in SOMETIMES:
+            return info.get(key, "")
+        return no_fact(key, *info, "current_pid", "device")
 
     def predict(self, inputs: Given, timeout: float | None = None) -> Outputs:
         """Compute the outputs for inputs as `Model.predict` accepts them.
