@@ -84,6 +84,11 @@ def _reduced_fixed(b: Builder, node: ir.Node, value: ir.Value) -> bool:
     return bool(axes) and all(shape[axis] for axis in axes)
 
 
+def _places_fixed(b: Builder, node: ir.Node, value: ir.Value) -> bool:
+    """Return True if the indices of a GatherND, of which there may be none, have a fixed length."""
+    return value is node.inputs[1] and bool(b.shape(value)[-1])
+
+
 def _vector(b: Builder, node: ir.Node, value: ir.Value) -> bool:
     """Return True for a tensor of one dimension, of which any can be joined in a sequence."""
     return b.rank(value) == 1
@@ -91,6 +96,7 @@ def _vector(b: Builder, node: ir.Node, value: ir.Value) -> bool:
 
 _RIGHT_IF: Mapping[str, Condition] = {
     "Concat": _others_fixed,
+    "GatherND": _places_fixed,
     "ReduceMean": _reduced_fixed,
     "SequenceConstruct": _vector,
     "SequenceInsert": _vector,

@@ -73,9 +73,9 @@ def _check_size(b: Builder, node: ir.Node) -> None:
     lost = b.op("Size", joined)
     for x in node.inputs:
         lost = b.op("Sub", lost, b.op("Size", x))
-    is_whole = b.op("Equal", lost, b.constant(0, np.int64))
-    shape = b.op("Where", is_whole, b.op("Shape", joined), b.constant(-2, np.int64))
-    checked = b.op("Reshape", joined, shape)
+    any_lost = b.op("Cast", b.op("Cast", lost, to=ir.DataType.BOOL.value), to=ir.DataType.INT64.value)
+    impossible = b.op("Mul", any_lost, b.constant(1 << 62, np.int64))
+    checked = b.op("Reshape", joined, b.op("Sub", b.op("Shape", joined), impossible))
     b.nodes[0].metadata_props.update(node.metadata_props)
     graph, old = node.graph, node.outputs[0]
     insert(b, node)
