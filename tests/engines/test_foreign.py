@@ -160,3 +160,23 @@ def test_frames_of_no_length_are_an_error(wrong):
     np.testing.assert_array_equal(run(list(feed.values()))[0], by_onnxruntime(model, feed)[0])
     with pytest.raises(EngineError):
         run(list((feed | {n: np.array(v) for n, v in wrong.items()}).values()))
+
+
+def test_an_odd_size_of_heads_is_an_error():
+    """ONNX's own RotaryEmbedding left the last number of each head as the memory was."""
+    names = {"x": [1, 2, 3, "n"], "cos": [1, 3, 4], "sin": [1, 3, 4]}
+    inputs = [helper.make_tensor_value_info(n, 1, shape) for n, shape in names.items()]
+    graph = helper.make_graph(
+        [helper.make_node("RotaryEmbedding", list(names), ["y"])],
+        "g",
+        inputs,
+        [helper.make_tensor_value_info("y", 1, None)],
+    )
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10
+    ).SerializeToString()
+    run = build(model, None, Target(threads=1), Settings()).execution().run
+    caches = [np.ones((1, 3, 4), np.float32)] * 2
+    assert run([np.ones((1, 2, 3, 8), np.float32), *caches])[0].shape == (1, 2, 3, 8)
+    with pytest.raises(EngineError):
+        run([np.ones((1, 2, 3, 9), np.float32), *caches])

@@ -162,10 +162,10 @@ def _grouped_attention(b: Builder, node: ir.Node) -> _Inputs:
 
 def _rotary(b: Builder, node: ir.Node) -> _Inputs:
     """The kernel leaves what is beyond the last whole head as the memory was."""
-    x, cosine = node.inputs[0], node.inputs[2]
+    x, cosine = node.inputs[0], node.inputs[2 if node.domain else 1]
     if x is None or cosine is None or node.attributes.get_int("rotary_embedding_dim", 0) > 0:
         return {}
-    rest = b.op("Mod", _size(b, x, -1), b.op("Mul", _size(b, cosine, 1), [2]))
+    rest = b.op("Mod", _size(b, x, -1), b.op("Mul", _size(b, cosine, -1), [2]))
     return {0: _required(b, x, b.op("Equal", rest, [0]))}
 
 
@@ -224,5 +224,6 @@ _GUARDS = {
     "Div": _division,
     "MaxPool": _pool,
     "Mod": _division,
+    "RotaryEmbedding": _rotary,
     "STFT": _frames,
 }
