@@ -240,6 +240,24 @@ def test_products_refuse_inner_dimensions_that_do_not_fit(execution, before, pro
                 run([np.zeros(wrong[::-1] if before == "Transpose" and turned else wrong, np.float32)])
 
 
+def test_attention_refuses_keys_and_values_of_other_lengths(execution):
+    nodes = [
+        helper.make_node("Transpose", ["k"], ["turned"], perm=[0, 1, 3, 2]),
+        helper.make_node("MatMul", ["q", "turned"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["shares"], axis=-1),
+        helper.make_node("MatMul", ["shares", "v"], ["y"]),
+    ]
+    heads = np.random.default_rng(0).normal(size=(1, 4, 5, 8)).astype(np.float32)
+    shapes = {name: (heads, ["batch", 4, f"length of {name}", 8]) for name in "qkv"}
+    run = execution(model(nodes, shapes)).run
+    expected = onnxruntime.InferenceSession(model(nodes, shapes)).run(None, dict.fromkeys("qkv", heads))
+    for _ in range(2):
+        # Sums of float32 in an order of its own.
+        np.testing.assert_allclose(run([heads] * 3)[0], expected[0], rtol=1e-5, atol=1e-6)
+        with pytest.raises(EngineError, match="MatMul"):
+            run([heads, heads, heads[:, :, :3]])
+
+
 @pytest.mark.parametrize("made", ["Relu", "Cast", "Transpose"])
 def test_products_with_computed_constants_refuse_them_too(execution, made):
     weight = np.ones((8, 300), np.float32)

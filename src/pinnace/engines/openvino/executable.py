@@ -55,7 +55,8 @@ class _ReloadableModel:
             if model is failed:
                 if not isinstance(held, np.ndarray):  # a loaded model cannot be exported again
                     held = np.frombuffer(failed.export_model().getvalue(), np.uint8)
-                self.current = compiled(ov.Tensor(writable(held), shared_memory=True), self._target), held
+                exported = ov.Tensor(writable(held), shared_memory=True)
+                self.current = compiled(exported, self._target, is_fixed(failed)), held
                 self.failed = None
 
 
