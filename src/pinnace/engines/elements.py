@@ -89,6 +89,11 @@ def _places_fixed(b: Builder, node: ir.Node, value: ir.Value) -> bool:
     return value is node.inputs[1] and bool(b.shape(value)[-1])
 
 
+def _left_out(b: Builder, node: ir.Node, value: ir.Value) -> bool:
+    """Return True for a constant by which a file leaves out the regions, scales or sizes of a Resize."""
+    return value is not node.inputs[0] and ir.convenience.get_const_tensor(value) is not None
+
+
 def _vector(b: Builder, node: ir.Node, value: ir.Value) -> bool:
     """Return True for a tensor of one dimension, of which any can be joined in a sequence."""
     return b.rank(value) == 1
@@ -98,6 +103,7 @@ _RIGHT_IF: Mapping[str, Condition] = {
     "Concat": _others_fixed,
     "GatherND": _places_fixed,
     "ReduceMean": _reduced_fixed,
+    "Resize": _left_out,
     "SequenceConstruct": _vector,
     "SequenceInsert": _vector,
 }
