@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,6 +23,11 @@ def _compile_cache(tmp_path_factory: pytest.TempPathFactory):
     """A compile cache of the tests' own: what they run was compiled, kept and loaded again."""
     os.environ["PINNACE_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))
     os.environ["PINNACE_CACHE_KEEP"] = "before"
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach tests and their processes, also where a shell in the background ignores it for them."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

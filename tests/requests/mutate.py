@@ -18,13 +18,14 @@ def mutated(rng: Generator, feed: Feed, empty: bool = True) -> Feed:
 
     `empty`: also with inputs that have no elements.
     """
-    while True:
+    while feed:
         found = dict(feed)
         for _ in range(int(rng.choice([1, 1, 1, 2, 3]))):
             change = _CHANGES[int(rng.integers(len(_CHANGES)))]
             change(rng, found)
         if empty or all(array.size for array in found.values()):
             return found
+    return feed
 
 
 def _one_size(rng: Generator, feed: Feed) -> None:
