@@ -26,7 +26,7 @@ def _compile_cache(tmp_path_factory: pytest.TempPathFactory):
 
 
 def pytest_configure() -> None:
-    """Let Ctrl-C reach tests and their processes, also where a shell in the background ignores it for them."""
+    """Let Ctrl-C reach tests and their processes, which a shell in the background ignores."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

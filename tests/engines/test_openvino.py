@@ -103,16 +103,6 @@ def test_both_kinds_of_64_bit_integers_that_numpy_has():
         np.testing.assert_array_equal(output, [4, 6])
 
 
-def test_free_dimensions():
-    execution = built(product("n")).execution()
-    for rows in (1, 7, 2):
-        x = RANDOM.standard_normal((rows, 64)).astype(np.float32)
-        np.testing.assert_allclose(execution.run([x])[0], x @ W, **CLOSE)
-        output = np.empty((rows, 64), np.float32)
-        assert execution.run([x], [output])[0] is output
-        np.testing.assert_allclose(output, x @ W, **CLOSE)
-
-
 def test_executions_of_several_threads_do_not_mix():
     executable = built(product(), Target(threads=1, parallel_requests=2, provider="openvino"))
     wrong = []
@@ -240,75 +230,6 @@ def test_without_the_package_an_error_says_how_to_get_it(monkeypatch):
         build(product().SerializeToString(), None, ON_OPENVINO, Settings())
 
 
-def test_shapes_that_do_not_fit_are_an_error_of_the_engine():
-    execution = built(product("n")).execution()
-    with pytest.raises(EngineError, match="openvino"):
-        execution.run([np.zeros((3, 63), np.float32)])
-    np.testing.assert_allclose(execution.run([X])[0], X @ W, **CLOSE)
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize(
-    ("node", "wrong", "expected"),
-    [
-        (helper.make_node("Add", ["x", "w"], ["y"]), (3, 1, 63), X + W[:1]),
-        (
-            helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[2]),
-            (0, 1, 64),
-            np.maximum(X[:, 1:], X[:, :-1]),
-        ),
-    ],
-    ids=["Add", "MaxPool"],
-)
-def test_what_an_operator_refuses_is_an_error_and_leaves_nothing_behind(node, wrong, expected, threads):
-    proto = model([node], {"x": ["n", 1, "m"]}, {"y": None}, {"w": W[:1]})
-    execution = built(proto, Target(threads=threads, provider="openvino")).execution()
-    for _ in range(2):
-        np.testing.assert_array_equal(execution.run([X[:, None]])[0], expected[:, None])
-        with pytest.raises(EngineError, match="openvino"):
-            execution.run([np.zeros(wrong, np.float32)])
-    del execution
-    again = built(product(), Target(threads=threads, provider="openvino")).execution()
-    np.testing.assert_allclose(again.run([X])[0], X @ W, **CLOSE)
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_what_failed_does_not_change_what_others_get(threads):
-    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Add", ["x", "w"], ["z"])]
-    proto = model(nodes, {"x": ["n", 64]}, {"y": None, "z": None}, {"w": X})
-    executable = built(proto, Target(threads=threads, provider="openvino"))
-    good, bad = executable.execution(), executable.execution()
-    for _ in range(2):
-        relu, total = good.run([X])
-        np.testing.assert_array_equal(relu, np.maximum(X, 0))
-        np.testing.assert_array_equal(total, X + X)
-        with pytest.raises(EngineError, match="openvino"):
-            bad.run([W[:5]])
-
-
-def test_what_fails_does_not_change_what_others_get_at_the_same_time():
-    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Add", ["x", "w"], ["z"])]
-    proto = model(nodes, {"x": ["n", 64]}, {"y": None, "z": None}, {"w": X})
-    executable = built(proto)
-    wrong = []
-
-    def serve():
-        execution = executable.execution()
-        for _ in range(100):
-            relu, total = execution.run([X])
-            if not (np.array_equal(relu, np.maximum(X, 0)) and np.array_equal(total, X + X)):
-                wrong.append(relu.shape)
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    bad = executable.execution()
-    for _ in range(10):
-        with pytest.raises(EngineError, match="openvino"):
-            bad.run([W[:5]])
-    thread.join()
-    assert not wrong
-
-
 @pytest.mark.parametrize(
     ("operator", "inputs"),
     [("Max", []), ("Transpose", []), ("TopK", ["x"]), ("MatMul", ["x"]), ("Add", ["", "x"])],
@@ -326,17 +247,6 @@ def test_what_cannot_be_written_is_an_error_of_the_engine():
     origin = Origin(proto.SerializeToString(), None, lambda _: ON_OPENVINO, Settings())
     with pytest.raises(EngineError):
         origin.build()
-
-
-def test_lengths_are_divided_by_openvino_itself():
-    nodes = [
-        helper.make_node("Shape", ["x"], ["shape"]),
-        helper.make_node("Div", ["shape", "two"], ["half"]),
-        helper.make_node("Expand", ["one", "half"], ["y"]),
-    ]
-    weights = {"two": np.array([2, 2], np.int64), "one": np.ones((1, 1), np.float32)}
-    execution = built(model(nodes, {"x": ["n", 64]}, {"y": ["m", 32]}, weights)).execution()
-    np.testing.assert_array_equal(execution.run([np.zeros((7, 64), np.float32)])[0], np.ones((3, 32)))
 
 
 def test_weights_for_products_in_bfloat16_take_half_and_a_plan_keeps_its_own(monkeypatch, tmp_path):

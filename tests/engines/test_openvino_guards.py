@@ -52,56 +52,17 @@ def execution(request, monkeypatch, tmp_path):
         executable.close()
 
 
-@pytest.mark.parametrize("free", [False, True])
 @pytest.mark.parametrize("wrong", [4, -5, 1_000_000, -1_000_000, 1 << 33, (1 << 32) + 1])
-def test_indices_out_of_range_are_an_error(execution, free, wrong):
+def test_indices_out_of_range_are_an_error(execution, wrong):
     indices = np.array([0, -4, 3])
     node = helper.make_node("Gather", ["w", "i"], ["y"], "embedding")
-    run = execution(model([node], {"i": (indices, ["n"]) if free else indices}, {"w": TABLE})).run
+    run = execution(model([node], {"i": indices}, {"w": TABLE})).run
     for _ in range(2):
         np.testing.assert_array_equal(run([indices])[0], TABLE[indices])
         with pytest.raises(
             EngineError, match=r"Gather that computes 'y' are out of range|'i' has integers of more"
         ):
             run([np.array([0, wrong, 1])])
-
-
-@pytest.mark.parametrize("kind", [np.int64, np.int32])
-def test_an_input_that_indexes_two_tables_fits_both(execution, kind):
-    """It is looked at before the run; the check is part of what the cache holds."""
-    nodes = [
-        helper.make_node("Reshape", ["i", "flat"], ["r"]),
-        helper.make_node("Gather", ["w", "r"], ["a"], "large"),
-        helper.make_node("Gather", ["s", "i"], ["b"], "small"),
-    ]
-    weights = {"w": TABLE, "s": TABLE[:2], "flat": np.array([-1])}
-    indices = np.array([0, 1, -2], kind)
-    run = execution(model(nodes, {"i": (indices, ["n"])}, weights, ["a", "b"])).run
-    for _ in range(2):
-        found = run([indices])
-        np.testing.assert_array_equal(found[0], TABLE[indices])
-        np.testing.assert_array_equal(found[1], TABLE[:2][indices])
-        for wrong in (2, -3):
-            with pytest.raises(EngineError, match="Gather that computes 'b' are out of range"):
-                run([np.array([0, wrong], kind)])
-    assert run([np.zeros(0, kind)])[0].shape == (0, 3)
-
-
-def test_the_gather_is_named_whose_computed_indices_are_out_of_range(execution):
-    nodes = [
-        helper.make_node("Add", ["i", "two"], ["j"]),
-        helper.make_node("Gather", ["w", "i"], ["a"]),
-        helper.make_node("Gather", ["w", "j"], ["b"]),
-        helper.make_node("Gather", ["x", "j"], ["c"]),
-    ]
-    inputs = {"i": (np.array([0]), ["n"]), "x": (TABLE, ["m", 3])}
-    run = execution(model(nodes, inputs, {"w": TABLE, "two": np.array([2])}, ["a", "b", "c"])).run
-    for _ in range(2):
-        np.testing.assert_array_equal(run([np.array([1, -1]), TABLE])[2], TABLE[[3, 1]])
-        with pytest.raises(EngineError, match="Gather that computes 'b' are"):
-            run([np.array([2]), np.zeros((9, 3), np.float32)])
-        with pytest.raises(EngineError, match="Gather that computes 'c' are"):
-            run([np.array([1]), TABLE[:2]])
 
 
 def test_gathers_of_fixed_shapes_are_checked_together(execution):
@@ -159,47 +120,6 @@ def test_elements_of_an_input_are_checked_before_the_run(execution, moves, picke
                     run([given])
 
 
-@pytest.mark.parametrize("move", ["Transpose", "Reshape"])
-def test_all_elements_of_an_input_of_any_size_are_checked_before_the_run(execution, move):
-    """In another order, or in a shape that is computed."""
-    nodes = [
-        helper.make_node("Shape", ["x"], ["shape"]),
-        helper.make_node(move, ["i"] if move == "Transpose" else ["i", "shape"], ["j"]),
-        helper.make_node("Gather", ["w", "j"], ["y"]),
-    ]
-    inputs = {"i": (np.zeros((2, 3), np.int64), ["n", "m"]), "x": (TABLE, ["a", "b"])}
-    at_hand = execution(model(nodes, inputs, {"w": TABLE}, ["y"]))
-    assert not at_hand._gathers  # that are checked in the graph
-    given = np.array([[0, -1, 2], [3, 1, -4]])
-    wanted = TABLE[given.T if move == "Transpose" else given.reshape(3, 2)]
-    np.testing.assert_array_equal(at_hand.run([given, np.zeros((3, 2), np.float32)])[0], wanted)
-    with pytest.raises(EngineError, match="Gather that computes 'y' are out of range"):
-        at_hand.run([given + 1, np.zeros((3, 2), np.float32)])
-
-
-def test_indices_that_are_computed_of_shapes_are_checked(execution):
-    nodes = [
-        helper.make_node("Shape", ["x"], ["length"]),
-        helper.make_node("Squeeze", ["length"], ["n"]),
-        helper.make_node("Range", ["zero", "n", "one"], ["places"]),
-        helper.make_node("Gather", ["w", "places"], ["y"], "positions"),
-    ]
-    weights = {"w": TABLE, "zero": np.array(0), "one": np.array(1)}
-    run = execution(model(nodes, {"x": (np.zeros(1, np.float32), ["n"])}, weights)).run
-    for length in (4, 1, 2):
-        np.testing.assert_array_equal(run([np.zeros(length, np.float32)])[0], TABLE[:length])
-    with pytest.raises(EngineError, match="Gather that computes 'y' are out of range"):
-        run([np.zeros(5, np.float32)])
-
-
-def test_constant_indices_of_a_free_dimension_are_checked(execution):
-    node = helper.make_node("Gather", ["x", "i"], ["y"], "last", axis=1)
-    run = execution(model([node], {"x": (TABLE, [4, "n"])}, {"i": np.array(2)})).run
-    np.testing.assert_array_equal(run([TABLE])[0], TABLE[:, 2])
-    with pytest.raises(EngineError, match="Gather that computes 'y' are out of range"):
-        run([np.zeros((4, 2), np.float32)])
-
-
 _BEFORE = {
     "nothing": ([], ["n", "k"]),
     "Relu": ([helper.make_node("Relu", ["x"], ["h"])], ["n", "k"]),
@@ -207,69 +127,6 @@ _BEFORE = {
     "Transpose": ([helper.make_node("Transpose", ["x"], ["h"])], ["k", "n"]),
     "Reshape": ([helper.make_node("Reshape", ["x", "s"], ["h"])], ["n", "k"]),
 }
-
-
-@pytest.mark.parametrize("before", _BEFORE)
-@pytest.mark.parametrize("product", ["MatMul", "Gemm", "Gemm, turned", "MatMul of rank 3"])
-def test_products_refuse_inner_dimensions_that_do_not_fit(execution, before, product):
-    nodes, shape = _BEFORE[before]
-    operator, _, how = product.partition(",")
-    turned = {"transA": 1} if how else {}
-    if product == "MatMul of rank 3":
-        nodes, operator = (
-            [*nodes, helper.make_node("Unsqueeze", ["h" if nodes else "x", "zero"], ["u"])],
-            "MatMul",
-        )
-    last = nodes[-1].output[0] if nodes else "x"
-    nodes = [*nodes, helper.make_node(operator, [last, "w"], ["y"], **turned)]
-    fits = (8, 8)
-    weights = {
-        "w": np.random.default_rng(0).random((8, 5), np.float32),
-        "s": np.array([0, 0]),
-        "zero": np.array([0]),
-    }
-    proto = model(nodes, {"x": (np.zeros(fits, np.float32), shape)}, weights)
-    run = execution(proto).run
-    x = np.random.default_rng(1).random(fits, np.float32)
-    [expected] = onnxruntime.InferenceSession(proto).run(None, {"x": x})
-    for _ in range(2):
-        np.testing.assert_allclose(run([x])[0], expected, rtol=1e-5)  # 8 products in another order
-        for size in (7, 9, 1, 4000):
-            wrong = (size, 8) if before == "Transpose" or turned else (8, size)
-            with pytest.raises(EngineError, match="openvino"):
-                run([np.zeros(wrong[::-1] if before == "Transpose" and turned else wrong, np.float32)])
-
-
-def test_attention_refuses_keys_and_values_of_other_lengths(execution):
-    nodes = [
-        helper.make_node("Transpose", ["k"], ["turned"], perm=[0, 1, 3, 2]),
-        helper.make_node("MatMul", ["q", "turned"], ["scores"]),
-        helper.make_node("Softmax", ["scores"], ["shares"], axis=-1),
-        helper.make_node("MatMul", ["shares", "v"], ["y"]),
-    ]
-    heads = np.random.default_rng(0).normal(size=(1, 4, 5, 8)).astype(np.float32)
-    shapes = {name: (heads, ["batch", 4, f"length of {name}", 8]) for name in "qkv"}
-    run = execution(model(nodes, shapes)).run
-    expected = onnxruntime.InferenceSession(model(nodes, shapes)).run(None, dict.fromkeys("qkv", heads))
-    for _ in range(2):
-        # Sums of float32 in an order of its own.
-        np.testing.assert_allclose(run([heads] * 3)[0], expected[0], rtol=1e-5, atol=1e-6)
-        with pytest.raises(EngineError, match="MatMul"):
-            run([heads, heads, heads[:, :, :3]])
-
-
-@pytest.mark.parametrize("made", ["Relu", "Cast", "Transpose"])
-def test_products_with_computed_constants_refuse_them_too(execution, made):
-    weight = np.ones((8, 300), np.float32)
-    node = helper.make_node(made, ["c"], ["w"], **({"to": TensorProto.FLOAT} if made == "Cast" else {}))
-    stored = {"Relu": weight, "Cast": weight.astype(np.float16), "Transpose": np.ascontiguousarray(weight.T)}
-    product = helper.make_node("MatMul", ["x", "w"], ["y"])
-    x = np.ones((2, 8), np.float32)
-    run = execution(model([node, product], {"x": (x, ["n", "k"])}, {"c": stored[made]})).run
-    np.testing.assert_array_equal(run([x])[0], x @ weight)
-    for size in (1, 7, 9, 4000):
-        with pytest.raises(EngineError, match="openvino"):
-            run([np.ones((2, size), np.float32)])
 
 
 def test_a_range_that_goes_nowhere_has_no_elements(execution):
@@ -320,14 +177,6 @@ def test_what_would_choose_memory_is_left_to_onnxruntime(operator, inputs, attri
     np.testing.assert_array_equal(execution.run(inputs)[0], expected)
 
 
-def test_sums_of_products_whose_sizes_are_not_known_are_left_to_onnxruntime():
-    node = helper.make_node("Einsum", ["x", "w"], ["y"], equation="ij,jk->ik")
-    x = np.ones((2, 4), np.float32)
-    proto = model([node], {"x": (x, ["n", "k"])}, {"w": np.ones((4, 300), np.float32)})
-    with pytest.warns(PinnaceWarning, match="openvino .*lacks Einsum; onnxruntime"):
-        build(proto, None, ON_OPENVINO, Settings())
-
-
 def test_a_constant_that_is_too_large_to_be_computed_ahead_is_left_to_onnxruntime():
     """OpenVINO computes all constants when it builds, 6 GB here."""
     nodes = [
@@ -375,11 +224,6 @@ def test_what_branches_hold_is_the_models_and_not_a_files(execution, place, tmp_
         np.testing.assert_array_equal(run([np.array(condition), x])[0], np.full((4, 300), value))
 
 
-def test_results_may_be_empty_too(execution):
-    run = execution(model([helper.make_node("Relu", ["x"], ["y"])], {"x": (TABLE, ["n", 3])})).run
-    assert run([np.zeros((0, 3), np.float32)])[0].shape == (0, 3)
-
-
 def test_a_forked_child_builds_for_onnxruntime():
     proto = model([helper.make_node("Relu", ["x"], ["y"])], {"x": TABLE})
     execution = build(proto, None, ON_OPENVINO, Settings()).execution()
@@ -399,11 +243,10 @@ def test_a_forked_child_builds_for_onnxruntime():
     execution.run([TABLE])
 
 
-@pytest.mark.parametrize("mode", ["linear", "cubic"])
-def test_sizes_that_a_request_chooses_are_refused(mode):
-    """For another number of channels, cubic interpolation left results as the memory was."""
-    x = np.zeros((1, 1, 4, 4), np.float32)
-    inputs = {"x": (x, ["n", "c", "h", "w"]), "sizes": np.array([1, 1, 8, 8])}
-    proto = model([helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], mode=mode)], inputs)
-    with pytest.warns(PinnaceWarning, match="openvino.* lacks Resize"):
-        build(proto, None, ON_OPENVINO, Settings()).close()
+def test_a_model_with_free_dimensions_is_left_to_onnxruntime():
+    """Its kernels trust shapes: attention gave numbers of others, a BatchNormalization ended the process."""
+    proto = model([helper.make_node("Relu", ["x"], ["y"])], {"x": (TABLE, ["n", 3])})
+    with pytest.warns(PinnaceWarning, match="openvino .* lacks free dimensions; onnxruntime"):
+        executable = build(proto, None, ON_OPENVINO, Settings())
+    assert executable.info["engine"].startswith("onnxruntime")
+    executable.close()

@@ -77,17 +77,15 @@ def test_a_run_for_nobody_ends_and_the_next_is_right(endless, kind):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize(("rows", "stops"), [(256, True), ("n", False)])
-def test_openvino_stops_models_of_fixed_shapes(tmp_path, threads, rows, stops):
-    """Its nodes kept shapes of a run that was stopped, and later runs got those of others."""
+def test_openvino_stops_a_run_and_the_next_is_right(tmp_path, threads):
     pytest.importorskip("openvino")
     rng, names = np.random.default_rng(0), ["x", *(f"h{i}" for i in range(400)), "y"]
     weights = rng.normal(size=(512, 512)).astype(np.float32) / 24
     graph = helper.make_graph(
         [helper.make_node("MatMul", [a, "w"], [b]) for a, b in pairwise(names)],
         "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, 512])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [rows, 512])],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [256, 512])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [256, 512])],
         [onnx.numpy_helper.from_array(weights, "w")],
     )
     path = str(tmp_path / "m.onnx")
@@ -102,6 +100,6 @@ def test_openvino_stops_models_of_fixed_shapes(tmp_path, threads, rows, stops):
     until(lambda: begun)
     while running.is_alive():  # it may not have begun at the first
         stopped.stop()
-    assert isinstance(outcome[0], EngineError) if stops else np.array_equal(outcome[0][0], right)
+    assert isinstance(outcome[0], EngineError)
     np.testing.assert_array_equal(executable.execution().run([x])[0], right)
     executable.close()

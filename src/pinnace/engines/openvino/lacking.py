@@ -26,6 +26,7 @@ from pinnace.ops.nodes import origins
 
 ENGINE = "openvino"
 
+_FREE = "OpenVINO trusts the shapes of requests: fix the dimensions by resize, or input_shape of the context"
 _WITHOUT_ELEMENTS = "OpenVINO is not known to compute it right without elements, which may be lacking here"
 _OF_NAN = "OpenVINO gives other values for NaN and infinities"
 _WRONG = {
@@ -95,6 +96,9 @@ def unsupported(model: ir.Model) -> list[UnsupportedPrimitive]:
 
     Functions of the model must be inlined.
     """
+    free = [x for x in model.graph.inputs if x.shape is None or not x.shape.is_static()]
+    if free:
+        return UnsupportedPrimitive.counted(("free dimensions", _FREE, x.name or "") for x in free)
     opset, every = opset_of(model), list(nodes(model.graph))
     # The conditions rely on required inputs.
     found = [(node, reason) for node in every if (reason := _incomplete(node, opset))]
