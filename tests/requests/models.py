@@ -34,51 +34,54 @@ class Subject:
     """The model has loops, whose rounds a request may choose: it may compute for ever."""
 
 
-def subject(seed: int, number: int) -> Subject:
-    """The model of a case: the same one for the same versions of onnx, onnxruntime and numpy."""
+def subject(seed: int, number: int, fixed: bool = False) -> Subject:
+    """The model of a case: the same one for the same versions of onnx, onnxruntime and numpy.
+
+    One in eight, and all if `fixed`, keep the dimensions of their files; the others are free.
+    """
     source = _SOURCES[number % len(_SOURCES)]
-    return source(seed, number)
+    return source(seed, number, fixed or number % 8 == 0)
 
 
-def _of_random_graph(seed: int, number: int) -> Subject:
+def _of_random_graph(seed: int, number: int, fixed: bool) -> Subject:
     case = random_case(seed, number)
-    return _of_proto(f"random graph {number}", case.model, case.feed, number)
+    return _of_proto(f"random graph {number}", case.model, case.feed, fixed)
 
 
-def _of_operator(seed: int, number: int) -> Subject:
+def _of_operator(seed: int, number: int, fixed: bool) -> Subject:
     """One of ONNX's own tests of operators."""
     names = sorted(_operators())
     name = names[int(np.random.default_rng([seed, number]).integers(len(names)))]
     model, arrays = _operators()[name]
     feed = dict(zip((i.name for i in model.graph.input), arrays, strict=False))
-    return _of_proto(name, model, feed, number)
+    return _of_proto(name, model, feed, fixed)
 
 
-def _of_network(seed: int, number: int) -> Subject:
+def _of_network(seed: int, number: int, fixed: bool) -> Subject:
     path, values = _NETWORKS[int(np.random.default_rng([seed, number]).integers(len(_NETWORKS)))]
     with np.load(values) as stored:
         arrays = [stored[f"run0_x{i}"] for i in range(sum(name.startswith("run0_x") for name in stored))]
     if path.suffix == ".onnx":
         model = onnx.load(path)
         feed = dict(zip((i.name for i in model.graph.input), arrays, strict=True))
-        return _of_proto(path.name, model, feed, number)
+        return _of_proto(path.name, model, feed, fixed)
     feed = {str(place): array for place, array in enumerate(arrays)}
     return Subject(path.name, path.read_bytes(), ModelType.MINDIR, feed)
 
 
-def _of_call(seed: int, number: int) -> Subject:
-    """A call of an operator outside of ONNX's own domain."""
+def _of_call(seed: int, number: int, fixed: bool) -> Subject:
+    """A call of an operator outside of ONNX's own domain, with dimensions of its own choice."""
     from tests.requests.calls import CALLS, subject_of  # which needs this module
 
     rng = np.random.default_rng([seed, number])
     return subject_of(CALLS[int(rng.integers(len(CALLS)))], rng, number)
 
 
-def _of_proto(name: str, model: ModelProto, feed: Feed, number: int) -> Subject:
-    """The model with all dimensions of its inputs free; one in eight keeps them."""
+def _of_proto(name: str, model: ModelProto, feed: Feed, fixed: bool) -> Subject:
+    """The model with all dimensions of its inputs free, unless `fixed`."""
     copy = ModelProto()
     copy.CopyFrom(model)
-    if number % 8:
+    if not fixed:
         free(copy)
     feed = {n: np.asarray(array) for n, array in feed.items()}
     loops = any(n.op_type in ("Loop", "Scan") for n in every_node(copy))
@@ -124,7 +127,7 @@ def _found_networks() -> list[tuple[Path, Path]]:
 
 
 _NETWORKS = _found_networks()
-_SOURCES: tuple[Callable[[int, int], Subject], ...] = (
+_SOURCES: tuple[Callable[[int, int, bool], Subject], ...] = (
     *(_of_random_graph, _of_operator, _of_operator, _of_random_graph, _of_operator),
     *(_of_random_graph, _of_operator, _of_network, _of_operator, _of_call),
 )
