@@ -107,7 +107,7 @@ class BuiltModel:
 
 def no_fact(key: str, *known: str) -> str:
     """Warn that a model has no fact `key`, with all that it has, and return ""."""
-    warn(f"get_model_info: there is no {key!r}, but {', '.join(sorted(set(known)))}")
+    warn(f"get_model_info: there is no key {key!r}; the keys are {', '.join(sorted(set(known)))}")
     return ""
 
 

@@ -96,7 +96,7 @@ def unsupported(model: ir.Model) -> list[UnsupportedPrimitive]:
 
     Functions of the model must be inlined.
     """
-    free = [x for x in model.graph.inputs if x.shape is None or not x.shape.is_static()]
+    free = [x for x in model.graph.inputs if x.shape is None or not _is_filled(x.shape)]
     if free:
         return UnsupportedPrimitive.counted(("free dimensions", _FREE, x.name or "") for x in free)
     opset, every = opset_of(model), list(nodes(model.graph))
@@ -104,6 +104,10 @@ def unsupported(model: ir.Model) -> list[UnsupportedPrimitive]:
     found = [(node, reason) for node in every if (reason := _incomplete(node, opset))]
     found = found or [(node, reason) for node in every if (reason := _reason(node, opset, model))]
     return _rows(found or [(node, _WITHOUT_ELEMENTS) for node in _without_elements(model, every)])
+
+
+def _is_filled(shape: ir.Shape) -> bool:
+    return all(isinstance(size, int) and size > 0 for size in shape)
 
 
 def _without_elements(model: ir.Model, every: Sequence[ir.Node]) -> Iterator[ir.Node]:
