@@ -352,7 +352,7 @@ def test_only_what_was_named_can_be_updated(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "match"),
     [
-        (["first", "secnd"], "no weights of these names:\n  'secnd'; the nearest are 'second'"),
+        (["first", "secnd"], "no weights of these names: 'secnd'; the nearest are 'second'"),
         (["first", "", "first"], "names.txt:3: 'first' is in line 1 already"),
         (["", ""], "names no weights"),
     ],

@@ -266,7 +266,8 @@ def test_a_runner_takes_threads_and_workers_from_it(pinnace, fakes, model):
     assert answer.json["engine"] == "openvino 1.0"
 
 
-def test_the_engines_that_are_here(pinnace, model, monkeypatch, tmp_path):
+def test_the_engines_that_are_here(pinnace, onnx_file, monkeypatch, tmp_path):
+    model = onnx_file(["Add x x -> y"], ["x float 2,3"], ["y float 2,3"])
     monkeypatch.setenv("PINNACE_CACHE_DIR", str(tmp_path / "cache"))
     answer = pinnace("tune", model, "--seconds", 0, "--threads", 1, "--workers", 1, "--json")
     assert answer.code == 0, answer.err

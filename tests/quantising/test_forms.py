@@ -52,7 +52,7 @@ def products(tmp_path_factory):
         helper.make_node("Gemm", ["r", "b", "c"], ["y"], transB=1),
     ]
     weights = [weight("a", 96, 80), weight("b", 40, 80), weight("c", 40)]
-    return save(tmp_path_factory.mktemp("m") / "products.onnx", nodes, ["n", 96], weights)
+    return save(tmp_path_factory.mktemp("m") / "products.onnx", nodes, [len(PRODUCTS["x"]), 96], weights)
 
 
 @pytest.fixture(scope="module")

@@ -73,9 +73,9 @@ def chosen(graph: Program | ir.Model, name: str, wanted: Collection[str]) -> Wei
     known = weights_of(graph)
     unknown = [w for w in wanted if w not in known]
     if unknown:
-        lines = [f"  {w!r}{nearest(w, known)}" for w in unknown[:_MAX_NAMED]]
-        more = f"\n  and {len(unknown) - _MAX_NAMED} more" if len(unknown) > _MAX_NAMED else ""
-        raise ConfigError(f"{name} has no weights of these names:\n" + "\n".join(lines) + more)
+        lines = [f"{w!r}{nearest(w, known)}" for w in unknown[:_MAX_NAMED]]
+        more = f", and {len(unknown) - _MAX_NAMED} more" if len(unknown) > _MAX_NAMED else ""
+        raise ConfigError(f"{name} has no weights of these names: {', '.join(lines)}{more}")
     for wanted_name in wanted:
         kinds = {(t.dtype, tuple(t.shape.numpy())) for t in known[wanted_name]}
         dtype, shape = next(iter(kinds))

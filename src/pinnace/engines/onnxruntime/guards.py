@@ -134,7 +134,7 @@ def _frames(b: Builder, node: ir.Node) -> _Inputs:
 
 def _is_positive(x: ir.Value) -> bool:
     known = ir.convenience.get_const_tensor(x)
-    return known is not None and bool((known.numpy() > 0).all())
+    return known is not None and known.dtype.is_integer() and bool((known.numpy() > 0).all())
 
 
 def _attention(b: Builder, node: ir.Node) -> _Inputs:

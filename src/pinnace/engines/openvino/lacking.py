@@ -26,7 +26,7 @@ from pinnace.ops.nodes import origins
 
 ENGINE = "openvino"
 
-_FREE = "OpenVINO trusts the shapes of requests: fix the dimensions by resize, or input_shape of the context"
+_FREE = "OpenVINO trusts the shapes of requests: export the model with fixed dimensions, or use onnxruntime"
 _WITHOUT_ELEMENTS = "OpenVINO is not known to compute it right without elements, which may be lacking here"
 _OF_NAN = "OpenVINO gives other values for NaN and infinities"
 _WRONG = {
