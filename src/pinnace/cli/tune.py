@@ -84,7 +84,7 @@ def tune(
 
 @dataclass()
 class _Found:
-    """What is measured so far: the forms within the error, and the outcomes of all ways to run the model.
+    """Measurements so far: the forms within the error, and the outcomes of all ways to run the model.
 
     Forms must be chosen only if they `may_round`.
     """

@@ -48,11 +48,11 @@ _SELECTING = frozenset(("Gather", "Identity", "Reshape", "Slice", "Squeeze", "Un
 _COMBINING = frozenset(("Concat", "Mul", "Where"))
 _GROWING = frozenset(("Add", "Max", "Min"))
 _POSITIVE, _NOT_ZERO, _ANY = 2, 1, 0
-"""What is known of all elements of integers."""
+"""Bounds of all elements of integers."""
 
 
 class Filled:
-    """What is known of the values of a model if its inputs have elements."""
+    """The values of a model that have elements if its inputs have, and the signs of its integers."""
 
     def __init__(self, model: ir.Model) -> None:
         self.b = Builder(opset=opset_of(model))
