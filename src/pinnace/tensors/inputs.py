@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -63,9 +63,9 @@ class InputPorts:
     ) -> None:
         self.ports, self.shapes, self._host = tuple(ports), tuple(shapes), host or Host()
         self._refusal = refusal
-        self._expected = [
-            (port.dtype, port.dtype.to_numpy(), None if 0 in shape else shape)  # `_array` looks at these
-            for port, shape in zip(ports, shapes, strict=True)
+        self._expected: list[tuple[DataType, np.dtype[Any], Shape | None]] = [
+            (port.dtype, port.dtype.to_numpy(), None)  # the shape that `_array` has taken last
+            for port in ports
         ]
         self._count = len(self._expected)
 
@@ -95,6 +95,7 @@ class InputPorts:
             if array is None:
                 check_inputs(inputs)
                 array = self._array(value, self.ports[place], self.shapes[place])
+                self._expected[place] = kind, dtype, array.shape  # others take longer
             arrays.append(array)
             place += 1  # noqa: SIM113
         return arrays
