@@ -96,14 +96,9 @@ def _unguarded() -> Iterator[None]:
         reading.guard = guard
 
 
-def small_bert(path: Path, length: int | str = 16) -> Path:
+def small_bert(path: Path) -> Path:
     """Two layers of width 64, with words, types and places from the request: three Gathers."""
-    return bert(path, 1, length, 1000, width=64, heads=2, layers=2, kinds=2, places=64)
-
-
-def small_bert_free(path: Path) -> Path:
-    """The same for any number of words."""
-    return small_bert(path, "length")
+    return bert(path, 1, 16, 1000, width=64, heads=2, layers=2, kinds=2, places=64)
 
 
 def _words() -> Arrays:
@@ -155,8 +150,7 @@ def _small_image() -> Arrays:
 
 _NETWORKS: dict[str, tuple[Callable[[Path], Path], Callable[[], Arrays]]] = {
     "small_bert": (small_bert, _words),
-    "small_bert_free": (small_bert_free, _words),
     "two_towers": (two_towers, lambda: {"ids": np.arange(26, dtype=np.int64).reshape(1, 26)}),
     "picked": (picked, _small_image),
-    **{name: (MAKERS[name], INPUTS[name]) for name in ("bert_base", "bert_free", "gpt2_step")},
+    **{name: (MAKERS[name], INPUTS[name]) for name in ("bert_base", "gpt2_step")},
 }

@@ -80,7 +80,7 @@ def openvino_kernels(model: bytes | Path) -> set[tuple[str, str]]:
 
     source = Source.of_buffer(model) if isinstance(model, bytes) else Source.of_file(model)
     made = encoded(compilable(read(source), source.name, source.folder and str(source.folder)), source)
-    layers = session.compiled(made.read({}), Target(threads=1), fixed=True).get_runtime_model().get_ops()
+    layers = session.compiled(made.read({}), Target(threads=1)).get_runtime_model().get_ops()
     keys = "layerType", "primitiveType", "runtimePrecision"
     facts = ([layer.get_rt_info()[key].astype(str) for key in keys] for layer in layers)
     # A convolution of i8 may have a primitive for f32, `brgconv_avx512_f32`.

@@ -133,6 +133,7 @@ def test_weights_in_the_file_and_beside_it(tmp_path, beside):
 def test_what_was_compiled_is_loaded_again(tmp_path, monkeypatch):
     from pinnace.engines.openvino.engine import Openvino
 
+    monkeypatch.setenv("PINNACE_CACHE_DIR", str(tmp_path / "cache"))  # nobody else clears it
     path = tmp_path / "m.onnx"
     onnx.save(product(), path)
     first = build(path, None, ON_OPENVINO, Settings.load())

@@ -123,17 +123,13 @@ def _copied(folder: Path) -> Path:
     return folder
 
 
+_UNCOVERED = "tests/serving/test_pool.py::test_a_signal_at_any_moment_costs_no_worker"
+"""A test whose signals may come while coverage holds its own lock, and then wait for ever."""
+
+
 def _make_map(file: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-n",
-        "auto",
-        "--cov=pinnace",
-        "--cov-context=test",
-        "--cov-report=",
-    ]
+    options = ["-n", "auto", "--cov=pinnace", "--cov-context=test", "--cov-report=", "--deselect", _UNCOVERED]
+    command = [sys.executable, "-m", "pytest", *options]
     subprocess.run(command, cwd=ROOT, env=os.environ | {"COVERAGE_FILE": str(file)}, check=False)
 
 

@@ -37,8 +37,6 @@ _CONDITIONS: tuple[tuple[str, _Condition, str], ...] = (
      "OpenVINO does not compute the statistics of the batch"),
     ("Cast", lambda n, _: n.attributes.get_int("to", 0) == ir.DataType.FLOAT16 and _is_cast_again(n),
      "OpenVINO omits roundings to float16"),
-    ("Einsum", lambda n, opset: not all(_is_static(value, opset) for value in n.inputs), UNCHECKED),
-    ("QuantizeLinear", lambda n, opset: not (_has_one_scale(n) or _is_static(n.inputs[0], opset)), UNCHECKED),
     ("Dropout Einsum Max Min Sum", lambda n, _: _returns_an_input(n),
      "OpenVINO removes it, and does not write an output that is an input"),
     ("Transpose", lambda n, opset: _transposes_attention(n, opset),
@@ -120,11 +118,6 @@ def wrong_condition(node: ir.Node, opset: int) -> str:
 @cache
 def _conditions(op_type: str) -> list[tuple[_Condition, str]]:
     return [(is_wrong, reason) for names, is_wrong, reason in _CONDITIONS if op_type in names.split()]
-
-
-def _has_one_scale(node: ir.Node) -> bool:
-    scale = node.inputs[1]
-    return scale is not None and scale.shape is not None and tuple(scale.shape) in ((), (1,))
 
 
 def _has_holes_in_one_volume(node: ir.Node) -> bool:
@@ -219,12 +212,6 @@ def _inferred_shape(value: ir.Value | None, opset: int) -> tuple[object, ...] | 
     if value is not None and value.shape is None:
         infer(value, opset)
     return None if value is None or value.shape is None else tuple(value.shape)
-
-
-def _is_static(value: ir.Value | None, opset: int) -> bool:
-    """Return True if all dimensions of a value are known."""
-    shape = _inferred_shape(value, opset)
-    return shape is not None and all(isinstance(size, int) for size in shape)
 
 
 def _is_subtracted(node: ir.Node) -> bool:

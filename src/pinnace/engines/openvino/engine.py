@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 BLOB = "model.blob"
 """The file name of the compiled model in a cache entry."""
 
-_FREE = "free.blob"
-"""The same for one with free shapes."""
-
 _MODEL = "model.xml"
 """That of a model to be compiled, with its weights beside it. What OpenVINO (2026.4) exports of a model with
 float16 weights runs as slowly as with float32, so such a model is compiled when it is loaded."""
@@ -55,8 +52,7 @@ class Openvino:
             ov.serialize(encoded_graph.read({}), folder / _MODEL)
         else:
             model = _compiled(encoded_graph, {}, target)
-            name = BLOB if session.is_fixed(model) else _FREE
-            (folder / name).write_bytes(model.export_model().getvalue())
+            (folder / BLOB).write_bytes(model.export_model().getvalue())
         return Compiled(graph.interface, tuple(encoded_graph.first_state), ())
 
     def load(self, compiled: Compiled, source: Source, target: Target, folder: Path) -> Executable:
@@ -65,12 +61,10 @@ class Openvino:
         held: Held = {}
         try:
             if whole.exists():
-                read = session.core().read_model(whole)
-                model = session.compiled(read, target, not read.is_dynamic())
+                model = session.compiled(session.core().read_model(whole), target)
             else:
-                fixed = (folder / BLOB).exists()
-                held = np.memmap(folder / (BLOB if fixed else _FREE), np.uint8, "r")
-                model = session.compiled(ov.Tensor(writable(held), shared_memory=True), target, fixed)
+                held = np.memmap(folder / BLOB, np.uint8, "r")
+                model = session.compiled(ov.Tensor(writable(held), shared_memory=True), target)
                 release([held])
         except session.FAILURES as error:
             raise EngineError(f"{source.name}: OpenVINO cannot load what it compiled: {error}") from None
@@ -106,7 +100,7 @@ def _compiled(graph: OpenvinoModel, weights: Mapping[str, Array], target: Target
         model = graph.read(weights, session.narrows(target))
         if target.profile:
             name_parts(model)
-        return session.compiled(model, target, not model.is_dynamic())
+        return session.compiled(model, target)
     except session.FAILURES as error:
         text = " ".join(str(error).split())
         raise EngineError(f"{graph.name}: OpenVINO cannot compile it: {text}") from None

@@ -15,7 +15,7 @@ import openvino as ov
 from pinnace.engines.openvino.guards import counted
 from pinnace.engines.openvino.limits import IndexLimits, out_of_range, recorded
 from pinnace.engines.openvino.reading import with_known_dtype, writable
-from pinnace.engines.openvino.session import FAILURES, LOST_BY_FORK, NAME, compiled, is_fixed
+from pinnace.engines.openvino.session import FAILURES, LOST_BY_FORK, NAME
 from pinnace.engines.protocol import Execution, State
 from pinnace.engines.steps import Step
 from pinnace.errors import EngineError
@@ -29,37 +29,6 @@ _PRECISIONS = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
 Held = Array | Mapping[str, Array]
 
 
-class _ReloadableModel:
-    """A compiled model that is loaded again after a failed run.
-
-    OpenVINO's nodes keep the shapes of a failed run, and use them in later ones. `held` is the memory that
-    the model reads and does not own: its weights, or its exported form.
-    """
-
-    def __init__(self, model: ov.CompiledModel, target: Target, held: Held) -> None:
-        self.current = model, held
-        self.turn = threading.Lock()  # for runs on a single thread
-        self.failed: ov.CompiledModel | None = None
-        self._target, self._lock = target, threading.Lock()
-
-    def is_valid(self, model: ov.CompiledModel) -> bool:
-        """Return True if a model is the current one, and no run on it has failed."""
-        return model is self.current[0] and model is not self.failed
-
-    def reload(self, failed: ov.CompiledModel) -> None:
-        """Replace the current model, on which a run has failed."""
-        if failed is self.current[0]:
-            self.failed = failed  # at once, since concurrent runs on it are invalid too
-        with self._lock:
-            model, held = self.current
-            if model is failed:
-                if not isinstance(held, np.ndarray):  # a loaded model cannot be exported again
-                    held = np.frombuffer(failed.export_model().getvalue(), np.uint8)
-                exported = ov.Tensor(writable(held), shared_memory=True)
-                self.current = compiled(exported, self._target, is_fixed(failed)), held
-                self.failed = None
-
-
 _CANCELED = "Infer Request was canceled"
 """OpenVINO's text."""
 
@@ -68,7 +37,7 @@ _OPERATORS = {"Convolution": "Conv", "GroupConvolution": "Conv"}
 
 
 class OpenvinoExecutable:
-    """A compiled model; `held` keeps the memory alive that it does not own."""
+    """A compiled model whose shapes are fixed; `held` is the memory that it reads and does not own."""
 
     takes_device_memory = False
     lost_by_fork = LOST_BY_FORK
@@ -81,7 +50,9 @@ class OpenvinoExecutable:
         target: Target,
         held: Held,
     ) -> None:
-        self._model: _ReloadableModel | None = _ReloadableModel(model, target, held)
+        self._model: ov.CompiledModel | None = model
+        self._held = held
+        self._turn = threading.Lock()  # for runs on a single thread
         self._interface, self._first_state = interface, first_state
         self.inputs, self.outputs = interface.inputs, interface.outputs
         # Streams share a queue. A state per execution: as many as the user asked for.
@@ -95,7 +66,7 @@ class OpenvinoExecutable:
         """Create a place to run: an OpenVINO request with its own tensors."""
         assert self._model is not None
         first = [np.array(value) for value in self._first_state] if state is None else state
-        execution = _OpenvinoExecution(self._model, self._interface, first)
+        execution = _OpenvinoExecution(self._model, self._held, self._turn, self._interface, first)
         if self._profiled is not None:
             execution.steps = []
             self._profiled.append(execution)
@@ -106,7 +77,7 @@ class OpenvinoExecutable:
         profiled, self._profiled = self._profiled or [], None
         if self.names is None or self._model is None:
             return [run for execution in profiled for run in execution.steps or ()]
-        named = _names_in_file(self._model.current[0], self.names)
+        named = _names_in_file(self._model, self.names)
         return [
             [replace(step, node=named.get(step.node, step.node)) for step in run]
             for execution in profiled
@@ -124,23 +95,19 @@ class _OpenvinoExecution:
     Arrays that the previous run bound are not bound again; they are held until others replace them.
     """
 
-    def __init__(self, model: _ReloadableModel, interface: Interface, state: State) -> None:
+    def __init__(
+        self, model: ov.CompiledModel, held: Held, turn: threading.Lock, interface: Interface, state: State
+    ) -> None:
         self.state = state
         self.steps: list[list[Step]] | None = None
         self._stopped = False
-        self._reloadable, self._interface = model, interface
         self._results = [(p.shape, p.dtype.to_numpy()) for p in interface.outputs]
-        self._bind()
-
-    def _bind(self) -> None:
-        """Create a request for the current model, with nothing bound."""
-        interface = self._interface
-        self._model, self._held = self._reloadable.current  # a request does not keep them alive
+        self._model, self._held = model, held  # a request does not keep them alive
         self._request = self._model.create_infer_request()
         self._inner: Any = super(ov.InferRequest, self._request)
         # With one thread in all, `infer` drops errors, leaves results as they were, and crashes later.
         self._is_asynchronous = self._model.get_property("INFERENCE_NUM_THREADS") == 1
-        self._turn = self._reloadable.turn if self._is_asynchronous else nullcontext()
+        self._turn = turn if self._is_asynchronous else nullcontext()
         bounds = recorded(self._model)
         self._limits = [
             (place, port.name, bounds.get(port.name, IndexLimits()))
@@ -184,41 +151,22 @@ class _OpenvinoExecution:
         return results
 
     def stop(self, for_good: bool = False) -> None:
-        """See `Execution`: OpenVINO looks at this before each node of the graph, but not within a loop.
-
-        A model of free shapes is stopped only `for_good`, or before it begins: its nodes would keep shapes of
-        the run that was stopped, and use them in later ones.
-        """
+        """See `Execution`: OpenVINO looks at this before each node of the graph, but not within a loop."""
         self._stopped = True
-        if for_good or is_fixed(self._model):
-            self._request.cancel()
+        self._request.cancel()
 
     def _computed(self, arrays: Sequence[Array], outputs: Sequence[Array] | None) -> list[Array]:
-        """Return results and states of a run during which no other run failed."""
-        while True:
-            if not self._reloadable.is_valid(self._model):
-                self._reloadable.reload(self._model)
-                self._bind()
-            for index, array in enumerate((*arrays, *self.state)):
-                place = self._places[index]
-                if array is not self._read[index] and place is not None:
-                    self._read[index] = None  # if this is interrupted, it is bound again
-                    tensor = ov.Tensor(writable(array), shared_memory=True)
-                    self._request.set_input_tensor(place, tensor)
-                    self._read[index] = array
-            if self._fixed:
-                self._write(outputs or [np.empty(*kind) for kind in self._results])
-            with self._turn:
-                try:
-                    self._infer()
-                except FAILURES as error:
-                    if _CANCELED in str(error):
-                        raise
-                    if self._reloadable.is_valid(self._model):
-                        self._reloadable.reload(self._model)
-                        raise
-            if self._reloadable.is_valid(self._model):
-                return self._written if self._fixed else self._copied()
+        for index, array in enumerate((*arrays, *self.state)):
+            place = self._places[index]
+            if array is not self._read[index] and place is not None:
+                self._read[index] = None  # if this is interrupted, it is bound again
+                self._request.set_input_tensor(place, ov.Tensor(writable(array), shared_memory=True))
+                self._read[index] = array
+        if self._fixed:
+            self._write(outputs or [np.empty(*kind) for kind in self._results])
+        with self._turn:
+            self._infer()
+        return self._written if self._fixed else self._copied()
 
     def _check_indices(self) -> None:
         if self._gathers and self._counts.any():

@@ -1,12 +1,9 @@
-"""Checks that OpenVINO's kernels lack, inserted into its models.
+"""Checks that OpenVINO's kernels lack, inserted into its models, whose shapes are fixed.
 
-* A matrix product reads beyond an input whose inner dimension does not fit. If that dimension is free, a
-  Reshape, which copies nothing, fixes it and fails if it differs.
 * Gather returns zeros or adjacent memory for indices out of range. If the indices are an input of the model,
-  or fixed elements of a short one, and the length is fixed, the input is checked before the run (`limits`).
+  or fixed elements of a short one, the input is checked before the run (`limits`).
   Other indices are clamped, short vectors of them together, and an additional output of the model marks or
   counts the clamped ones.
-* Range returns |stop - start| elements where ONNX returns none; stop is clamped to start.
 * Integers are cut to 32 bits; inputs of 64 bits are checked before the run.
 
 `python -m benchmarks guards` measures their cost. Operators that cannot be checked like this are refused by
@@ -24,7 +21,7 @@ import numpy as np
 import openvino as ov
 import openvino.opset13 as ops
 
-from pinnace.engines.openvino.limits import IndexLimits, indexed_length, is_constant, is_in_range, source
+from pinnace.engines.openvino.limits import IndexLimits, indexed_length, is_in_range, source
 
 _COUNTS = "indices out of range of "
 _MAX_JOINED = 256
@@ -43,19 +40,15 @@ def guard(model: ov.Model, inputs: Collection[str]) -> None:
     limits: dict[str, IndexLimits] = {}
     computed: list[ov.Node] = []
     for node in model.get_ordered_ops():
-        match node.get_type_name():
-            case "MatMul":
-                _fix_inner_dimension(node)
-            case "Gather" if not is_in_range(node):
-                (name, places), length = source(node.input_value(1)), indexed_length(node)
-                size = 0 if places is None else prod(parameters[name].shape)
-                if name in inputs and length is not None and size <= _MAX_JOINED:
-                    known = limits.get(name, IndexLimits())
-                    limits[name] = known.lowered(size, places, length, node.get_friendly_name())
-                else:
-                    computed.append(node)
-            case "Range":
-                _stop_at_start(node)
+        if node.get_type_name() != "Gather" or is_in_range(node):
+            continue
+        (name, places), length = source(node.input_value(1)), indexed_length(node)
+        size = 0 if places is None else prod(parameters[name].shape)
+        if name in inputs and length is not None and size <= _MAX_JOINED:
+            known = limits.get(name, IndexLimits())
+            limits[name] = known.lowered(size, places, length, node.get_friendly_name())
+        else:
+            computed.append(node)
     for name, limit in limits.items():
         limit.record(parameters[name])
     counts = [count for gathers in _groups(model, computed) for count in _clamp(gathers)]
@@ -69,23 +62,6 @@ def counted(model: ov.CompiledModel) -> list[str]:
     """Return the names of the results of Gathers to which the numbers of the last output belong."""
     name = next(iter(model.outputs[-1].get_names()), "")
     return list(json.loads(name.removeprefix(_COUNTS))) if name.startswith(_COUNTS) else []
-
-
-def _fix_inner_dimension(product: ov.Node) -> None:
-    turned = product.get_attributes()
-    sides = ((0, 1, -2 if turned["transpose_a"] else -1), (1, 0, -1 if turned["transpose_b"] else -2))
-    for side, other, axis in sides:
-        shape = product.input(side).get_partial_shape()
-        fixed = product.input(other).get_partial_shape()
-        if fixed.rank.is_dynamic or shape.rank.is_dynamic:
-            continue  # inputs of unknown rank are refused
-        axis = max(axis, -len(shape))
-        inner = fixed[max(sides[other][2], -len(fixed))]
-        if shape[axis].is_dynamic and inner.is_static:
-            pattern = np.zeros(len(shape), np.int64)  # 0 keeps a dimension
-            pattern[axis] = inner.get_length()
-            fitting = ops.reshape(product.input_value(side), ops.constant(pattern), True)
-            product.input(side).replace_source_output(fitting.output(0))
 
 
 def _groups(model: ov.Model, gathers: Sequence[ov.Node]) -> list[list[ov.Node]]:
@@ -105,15 +81,14 @@ def _groups(model: ov.Model, gathers: Sequence[ov.Node]) -> list[list[ov.Node]]:
 
 
 def _is_small(gather: ov.Node) -> bool:
-    shape = gather.input(1).get_partial_shape()
-    return shape.is_static and prod(shape.to_shape()) <= _MAX_JOINED and indexed_length(gather) is not None
+    return prod(gather.input(1).get_shape()) <= _MAX_JOINED and indexed_length(gather) is not None
 
 
 def _clamp(gathers: Sequence[ov.Node]) -> list[tuple[list[str], ov.Output]]:
     """Clamp the indices of Gathers; returns their names, and as many numbers, 0 if nothing was clamped."""
     if not _is_small(gathers[0]):
         return [([gather.get_friendly_name()], _clamp_free(gather)) for gather in gathers]
-    sizes = [prod(gather.input(1).get_partial_shape().to_shape()) for gather in gathers]
+    sizes = [prod(gather.input(1).get_shape()) for gather in gathers]
     kind = gathers[0].input_value(1).get_element_type()
     lengths = ops.constant(np.repeat([indexed_length(gather) for gather in gathers], sizes), kind)
     flat = [
@@ -124,7 +99,7 @@ def _clamp(gathers: Sequence[ov.Node]) -> list[tuple[list[str], ov.Output]]:
     clamped = _within(indices.output(0), lengths.output(0))
     parts = ops.variadic_split(clamped, ops.constant(0), ops.constant(sizes))
     for gather, part in zip(gathers, parts.outputs(), strict=True):
-        shape = np.array(gather.input(1).get_partial_shape().to_shape(), np.int64)
+        shape = np.array(gather.input(1).get_shape(), np.int64)
         gather.input(1).replace_source_output(ops.reshape(part, ops.constant(shape), False).output(0))
     names = np.repeat([gather.get_friendly_name() for gather in gathers], sizes)
     return [(names.tolist(), ops.convert(ops.not_equal(clamped, indices), "i32").output(0))]
@@ -150,11 +125,3 @@ def _within(indices: ov.Output, length: ov.Output) -> ov.Output:
     """Clamp indices to [-length, length)."""
     last = ops.subtract(length, ops.constant(1, indices.get_element_type()))
     return ops.maximum(ops.minimum(indices, last), ops.negative(length)).output(0)
-
-
-def _stop_at_start(numbers: ov.Node) -> None:
-    start, stop, step = numbers.input_values()
-    if is_constant(step):
-        bound = ops.maximum if step.get_node().data.item() > 0 else ops.minimum
-        first = ops.convert(start, stop.get_element_type())
-        numbers.input(1).replace_source_output(bound(stop, first).output(0))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from functools import cache
 
 import onnx
 import onnx_ir as ir
+import openvino as ov
 
 from pinnace.compiler.nodes import nodes
-from pinnace.engines.elements import unproven
-from pinnace.engines.filled import Filled, is_fixed
 from pinnace.engines.openvino.conditions import (
     CUT,
     UNCHECKED,
@@ -19,15 +18,12 @@ from pinnace.engines.openvino.conditions import (
     exceeds_32_bits,
     wrong_condition,
 )
+from pinnace.engines.openvino.limits import is_constant
 from pinnace.errors import UnsupportedPrimitive
-from pinnace.ops.builder import Builder
 from pinnace.ops.inference import opset_of
 from pinnace.ops.nodes import origins
 
-ENGINE = "openvino"
-
 _FREE = "OpenVINO trusts the shapes of requests: export the model with fixed dimensions, or use onnxruntime"
-_WITHOUT_ELEMENTS = "OpenVINO is not known to compute it right without elements, which may be lacking here"
 _OF_NAN = "OpenVINO gives other values for NaN and infinities"
 _WRONG = {
     "AffineGrid": "OpenVINO returns two coordinates for a grid of size one",
@@ -60,7 +56,6 @@ with random graphs (`python -m tests.random_graphs --engine openvino`)."""
 _UNCHECKED_INPUTS = {
     "NonMaxSuppression": (2,),
     "Pad": (1, 2, 3),
-    "Range": (2,),
     "OneHot": (1,),
     "Resize": (1, 2, 3),
     "RotaryEmbedding": (3,),
@@ -103,19 +98,25 @@ def unsupported(model: ir.Model) -> list[UnsupportedPrimitive]:
     # The conditions rely on required inputs.
     found = [(node, reason) for node in every if (reason := _incomplete(node, opset))]
     found = found or [(node, reason) for node in every if (reason := _reason(node, opset, model))]
-    return _rows(found or [(node, _WITHOUT_ELEMENTS) for node in _without_elements(model, every)])
+    return _rows(found)
 
 
 def _is_filled(shape: ir.Shape) -> bool:
     return all(isinstance(size, int) and size > 0 for size in shape)
 
 
-def _without_elements(model: ir.Model, every: Sequence[ir.Node]) -> Iterator[ir.Node]:
-    """Yield nodes that get values without elements in some runs, and are not known to be right then."""
-    b, filled = Builder(opset=opset_of(model)), Filled(model)
-    for node in every:
-        if unproven(b, node, ENGINE, lambda value: value not in filled and not is_fixed(b, value)):
-            yield node
+def free_shapes(model: ov.Model) -> list[UnsupportedPrimitive]:
+    """Return the operators whose results may differ in shape from run to run, or lack elements."""
+    results = (output for node in model.get_ordered_ops() for output in node.outputs())
+    found = (output.get_node() for output in results if not _is_known(output))
+    return UnsupportedPrimitive.counted(
+        (node.get_type_name(), _FREE, str(node.get_friendly_name())) for node in found
+    )
+
+
+def _is_known(output: ov.Output) -> bool:
+    shape = output.get_partial_shape()
+    return shape.is_static and (0 not in shape.to_shape() or is_constant(output))
 
 
 def _rows(found: Iterable[tuple[ir.Node, str]]) -> list[UnsupportedPrimitive]:
@@ -176,9 +177,7 @@ def _wrong_use(node: ir.Node, opset: int) -> str:
 
 def _needs_guard(node: ir.Node) -> bool:
     """Return True for a node that `guards` may have to check, which it cannot in nested graphs."""
-    shapes = [value.shape for value in node.inputs[:2] if value is not None]
-    fits = all(shape is not None and shape.is_static() for shape in shapes)
-    return node.op_type in ("Gather", "Range") or (node.op_type in ("MatMul", "Gemm") and not fits)
+    return node.op_type == "Gather"
 
 
 def _wrong_type(node: ir.Node) -> str:

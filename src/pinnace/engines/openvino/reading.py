@@ -21,11 +21,10 @@ from openvino.op import Constant
 from pinnace.compiler.graph import Compilable
 from pinnace.compiler.nodes import nodes
 from pinnace.compiler.plan import PLANNED
-from pinnace.engines.elements import note
 from pinnace.engines.folding import allowance
 from pinnace.engines.openvino.guards import guard
 from pinnace.engines.openvino.halves import HALVED, keep_halves
-from pinnace.engines.openvino.lacking import ENGINE, unknown, unsupported
+from pinnace.engines.openvino.lacking import free_shapes, unknown, unsupported
 from pinnace.engines.openvino.marks import kept_compressed
 from pinnace.engines.openvino.precise import keep_wide
 from pinnace.engines.openvino.spelling import respell
@@ -74,6 +73,7 @@ class OpenvinoModel:
     def read(self, weights: Mapping[str, Array], narrow: bool = False) -> ov.Model:
         """Return OpenVINO's model, in which `weights` replace those of the same names.
 
+        Raises `LackingKernelsError` if not all shapes within the model are known.
         With `narrow`, weights that are multiplied in bfloat16 anyway are constants in bfloat16.
         """
         model = ov.Core().read_model(self.graph)
@@ -90,6 +90,8 @@ class OpenvinoModel:
                     reader.replace_source_output(constant.output(0))
                 model.remove_parameter(parameter)
         model.validate_nodes_and_infer_types()
+        if undetermined := free_shapes(model):
+            raise LackingKernelsError(self.name, undetermined)
         guard(model, {port.name for port in self.interface.inputs})
         if self.halved:
             keep_halves(model)
@@ -117,7 +119,6 @@ def encoded(graph: Compilable, source: Source | None = None) -> OpenvinoModel:
     refused = unsupported(graph.model)
     if refused:
         raise LackingKernelsError(graph.name, refused)
-    note(graph.model, ENGINE, graph.interface.info)
     allowed = allowance(graph.model)
     if not (allowed.folds and allowed.fits) or allowed.max_result < _MIN_ALLOWANCE:
         raise EngineError(f"{graph.name}: constant folding by OpenVINO would exceed the bounds of a build")

@@ -68,26 +68,9 @@ def narrows(target: Target) -> bool:
     return target.precision == "preferred_fp16" and sixteen_bit() == "bf16"
 
 
-_FIXED = "pinnace: all shapes are fixed"
-
-_CHECKED = {"SNIPPETS_MODE": "DISABLE"}
-"""Products that OpenVINO joins with a Softmax (2026.4) do not check that keys and values are equally many."""
-
-
-def is_fixed(model: ov.CompiledModel) -> bool:
-    """Return True if all shapes within a model are known to be fixed."""
-    return _FIXED in model.outputs[0].get_names()
-
-
-def compiled(model: ov.Model | ov.Tensor, target: Target, fixed: bool) -> ov.CompiledModel:
-    """Compile a model or load an exported one, with threads on the target's cores.
-
-    `fixed` says that all shapes within the model are.
-    """
+def compiled(model: ov.Model | ov.Tensor, target: Target) -> ov.CompiledModel:
+    """Compile a model or load an exported one, with threads on the target's cores."""
     check_threads()
-    if isinstance(model, ov.Model) and fixed:
-        model.outputs[0].add_names({_FIXED})  # which an exported model keeps
     make = core().compile_model if isinstance(model, ov.Model) else core().import_model
-    options = properties(target) if fixed else {**properties(target), **_CHECKED}
     with bound(target.cores):  # threads inherit the cores of the one that starts them
-        return never_freed_by_forks(make(model, "CPU", options))
+        return never_freed_by_forks(make(model, "CPU", properties(target)))
