@@ -4,13 +4,14 @@ import os
 import subprocess
 import sys
 import textwrap
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pinnace import Context, Model, ModelGroup, ModelGroupFlag, ModelType
-from pinnace.errors import ModelFormatError, ModelStateError
+from pinnace.errors import ModelFormatError, ModelStateError, PinnaceWarning
 
 API = Path(__file__).parents[1] / "data" / "api"
 ADD, DENSE = str(API / "add.onnx"), str(API / "dense.onnx")
@@ -65,11 +66,28 @@ def test_wrong_flags_and_arguments() -> None:
         ModelGroup(ModelGroupFlag.SHARE_WEIGHT).cal_max_size_of_workspace(ModelType.ONNX, Context())
 
 
-def test_a_built_model_comes_too_late() -> None:
+def test_a_built_model_keeps_its_work_space_and_says_so() -> None:
     model = Model()
-    model.build_from_file(ADD, ModelType.ONNX)
-    with pytest.raises(ModelStateError, match=r"failed\. Add a Model before it is built"):
-        ModelGroup(ModelGroupFlag.SHARE_WEIGHT).add_model([model])
+    model.build_from_file(DENSE, ModelType.ONNX)
+    with pytest.warns(PinnaceWarning, match="a model that is built keeps its own work space"):
+        ModelGroup(ModelGroupFlag.SHARE_WEIGHT_WORKSPACE).add_model([model])
+    assert np.asarray(model.predict([np.ones((1, 3), np.float32)])[0]).tolist() == [[6, 9]]
+
+
+@pytest.mark.parametrize("added", ["before", "after"])
+def test_models_on_an_engine_that_copies_weights_say_so(added: str) -> None:
+    group, models, context = ModelGroup(ModelGroupFlag.SHARE_WEIGHT), [Model(), Model()], Context()
+    context.cpu.provider = "openvino"
+    if added == "before":
+        group.add_model(models)
+    with warnings.catch_warnings(record=True, action="always") as said:
+        for model in models:
+            model.build_from_file(ADD, ModelType.ONNX, context)
+        if added == "after":
+            group.add_model(models)
+    texts = [str(one.message) for one in said]
+    assert [text.startswith(f"{ADD} shares no weights: openvino") for text in texts] == [True, True], texts
+    assert models[0].get_model_info("engine").startswith("openvino")
 
 
 def test_a_group_for_work_space_alone_takes_no_objects() -> None:
@@ -158,10 +176,15 @@ WEIGHTS = """
 
     before = proportional()
     models = [pinnace.Model(), pinnace.Model()]
-    pinnace.ModelGroup(pinnace.ModelGroupFlag.SHARE_WEIGHT).add_model(models)
+    group = pinnace.ModelGroup(pinnace.ModelGroupFlag.SHARE_WEIGHT)
+    if sys.argv[3] == "before":
+        group.add_model(models)
     sizes = []
     for model, after in zip(models, ("Exp", "Tanh")):
         model.build_from_file(f"{sys.argv[2]}/{after}.onnx", pinnace.ModelType.ONNX)
+    if sys.argv[3] == "after":
+        group.add_model(models)
+    for model in models:
         for row in range(0, 4096, 64):  # so that all of the weight is read
             rows = np.arange(row, row + 64)
             model.predict([rows if sys.argv[1] == "Gather" else np.zeros((2, 4096), np.float32)])
@@ -170,10 +193,14 @@ WEIGHTS = """
 """
 
 
+@pytest.mark.parametrize("added", ["before", "after"])
 @pytest.mark.parametrize("cached", [True, False])
 @pytest.mark.parametrize("primitive", ["MatMul", "Gather"])
-def test_models_with_the_same_weights_hold_them_once(primitive: str, cached: bool, tmp_path: Path) -> None:
-    arguments = [primitive, str(tmp_path)]
+def test_models_with_the_same_weights_hold_them_once(
+    primitive: str, cached: bool, added: str, tmp_path: Path
+) -> None:
+    """Whether they are added to the group before they are built or after."""
+    arguments = [primitive, str(tmp_path), added]
     subprocess.run([sys.executable, "-c", textwrap.dedent(WRITE), *arguments], check=True)
     command = [sys.executable, "-c", textwrap.dedent(WEIGHTS), *arguments]
     (tmp_path / "temporary").mkdir()

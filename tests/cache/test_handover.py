@@ -44,7 +44,10 @@ SLAVE = """
     for line in sys.stdin:
         path, config, device, x = eval(line)
         model, context = pinnace.Model(), pinnace.Context()
-        context.target = [device]
+        kind, _, number = device.partition(":")
+        context.target = [kind]
+        if number:
+            getattr(context, kind).device_id = int(number)
         try:
             model.build_from_file(path, pinnace.ModelType.ONNX, context, config_dict=config)
             print(model.predict([np.load(x)])[0].get_data_to_numpy().tolist(), flush=True)
@@ -421,7 +424,7 @@ def test_weights_in_the_memory_of_a_device_are_not_shared(cache, product, device
         build(str(product[0]), None, target, settings)
 
 
-def test_master_and_slave_are_on_the_same_kind_of_device(cache, product, tmp_path, monkeypatch):
+def test_master_and_slave_are_on_the_same_device(cache, product, tmp_path, monkeypatch):
     monkeypatch.setenv("PINNACE_SIMULATE", "ascend:2")
     path, weight = product
     slave = Slave(tmp_path)
@@ -430,7 +433,9 @@ def test_master_and_slave_are_on_the_same_kind_of_device(cache, product, tmp_pat
     model = pinnace.Model()
     model.build_from_file(str(path), pinnace.ModelType.ONNX, context, config_dict={"pids": str(slave.pid)})
     config = {"shared_mem_handle": int(model.get_model_info("shareable_weight_mem_handle"))}
-    assert "it built this model for ascend, and this process for cpu" in slave.predict(path, config)
+    assert "it built this model for ascend:0, and this process for cpu:0" in slave.predict(path, config)
+    said = slave.predict(path, config, "ascend:1")
+    assert "for ascend:0, and this process for ascend:1: set the same target and device_id" in said
     assert slave.predict(path, config, "ascend") == close_to(weight)
     model.close()
     slave.end()

@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import warnings
 
 import ml_dtypes
 import numpy as np
@@ -18,6 +19,7 @@ from pinnace.errors import (
     DeviceUnavailableError,
     EngineError,
     ModelStateError,
+    PinnaceWarning,
 )
 from pinnace.options.target import Target
 
@@ -52,6 +54,9 @@ TWICE = graph_of(
     [("y", F, [2, 3]), ("z", F, [2, 3])],
 )
 FREE = graph_of([helper.make_node("Add", ["x", "x"], ["y"])], [("x", F, ["n", 3])], [("y", F, ["n", 3])])
+FREE_BOTH = graph_of(
+    [helper.make_node("Add", ["x", "x"], ["y"])], [("x", F, ["n", "m"])], [("y", F, ["n", "m"])]
+)
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
@@ -393,7 +398,7 @@ def test_a_model_on_the_cpu_takes_none(build):
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"shape": [3, 2], "dtype": DataType.FLOAT32},
+        {"shape": [3, 3], "dtype": DataType.FLOAT32},
         {"shape": [2, 3], "dtype": DataType.FLOAT16},
         {"shape": [-1, 3], "dtype": DataType.FLOAT32},
         {},
@@ -402,6 +407,29 @@ def test_a_model_on_the_cpu_takes_none(build):
 def test_an_output_that_does_not_fit(build, wrong):
     with pytest.raises(DataMismatchError, match=r"output 'y' has DataType.FLOAT32 and shape \[2, 3\]"):
         build().predict([X], [Tensor(**wrong, device="gpu:0"), Tensor()])
+
+
+@pytest.mark.parametrize(
+    ("model", "shape", "binds"),
+    [(TWICE, [6], True), (TWICE, [3, 2], True), (FREE, [6], True), (FREE_BOTH, [6, 1, 1], False)],
+)
+def test_an_output_of_another_shape_gets_as_many_elements_with_one_warning(build, bound, model, shape, binds):
+    made = build(model)
+    y = Tensor(shape=shape, dtype=DataType.FLOAT32, device="gpu:0")
+    others = [Tensor() for _ in made.get_outputs()[1:]]
+    with pytest.warns(PinnaceWarning, match=r"output 'y' has shape .* keeps its own"):
+        made.predict([X], [y, *others])
+    with warnings.catch_warnings(action="error"):
+        made.predict([3 * X], [y, *others])
+    np.testing.assert_array_equal(y.get_data_to_numpy(), 6 * X.reshape(shape))
+    assert [row[1] for row in bound if row[0] == "bind_output"] == ["y", "y"] * binds
+
+
+def test_an_output_of_another_shape_with_other_elements_is_refused_when_the_run_shows_it(build):
+    y = Tensor(shape=[9, 1, 1], dtype=DataType.FLOAT32, device="gpu:0")
+    message = r"'y' has .*shape \[2, 3\].* has .* and \[9, 1, 1\]"
+    with pytest.warns(PinnaceWarning), pytest.raises(DataMismatchError, match=message):
+        build(FREE_BOTH).predict([X], [y])
 
 
 def test_an_input_that_does_not_fit(build):

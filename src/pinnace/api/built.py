@@ -58,6 +58,7 @@ class BuiltModel:
         inputs = tuple(replace(port, shape=shape) for port, shape in ports) if built else self.declared
         live = type(self)(self.workers, self.offer, self.exchange, shapes, self.devices, inputs, self._facts)
         live.declared, live.built, live.warned = self.declared, built, self.warned
+        live.outputs.warned = self.outputs.warned
         return live
 
     def fact(self, key: str) -> str:

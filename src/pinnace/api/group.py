@@ -20,9 +20,9 @@ class ModelGroup:
     Weights are shared by content: models of one process keep one copy of equal weights, such as those of the
     prefill and decoding graphs of a language model. The compile cache does this for all models, also without
     a group, if the engine stores a weight as a file. Without the cache, groups that share weights store them
-    as temporary files. The workspace, the memory of intermediate results, is shared
-    in groups that ask for it: models that predict in turn need that of the largest one only. If they predict
-    at the same time, it grows to their sum.
+    as temporary files. onnxruntime runs their models unless the context names another engine. The workspace,
+    the memory of intermediate results, is shared in groups that ask for it: models that predict in turn need
+    that of the largest one only. If they predict at the same time, it grows to their sum.
     """
 
     def __init__(self, flags: ModelGroupFlag = ModelGroupFlag.SHARE_WORKSPACE) -> None:
@@ -37,11 +37,12 @@ class ModelGroup:
         self._models: list[str | Model] = []
 
     def add_model(self, models: Sequence[str] | Sequence[Model]) -> None:
-        """Add model files by path, or `Model` objects before they are built.
+        """Add model files by path, or `Model` objects.
 
-        Raises `ArgumentTypeError` if `models` is no list or tuple of either kind, `ModelStateError` if it is
-        empty, holds a built model, or holds `Model` objects in a group that shares only workspace,
-        `ModelFormatError` for a missing file.
+        Objects that are built already share their weights from now on, and keep their workspace, with a
+        warning. Raises `ArgumentTypeError` if `models` is no list or tuple of either kind, `ModelStateError`
+        if it is empty or holds `Model` objects in a group that shares only workspace, `ModelFormatError` for
+        a missing file.
         """
         if not isinstance(models, list | tuple):
             raise ArgumentTypeError(f"models must be list/tuple, but got {type(models)}")
@@ -95,5 +96,3 @@ class ModelGroup:
                 f"{wrong} A group that shares only its workspace takes paths of models, as in "
                 f"mindspore_lite; for Model objects use {ModelGroupFlag.SHARE_WEIGHT_WORKSPACE}"
             )
-        elif model.is_built:
-            raise ModelStateError(f"{wrong} Add a Model before it is built")

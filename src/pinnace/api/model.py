@@ -15,6 +15,7 @@ from pinnace.errors import (
     ArgumentTypeError,
     ArgumentValueError,
     ConfigError,
+    EngineError,
     ModelFormatError,
     ModelStateError,
     warn,
@@ -51,6 +52,7 @@ class Model(BaseModel):
         """
         super().__init__()
         self._shares_workspace = self._shares_weights = False
+        self._settings = Settings()
         self._spare: Store | None = None  # removed with its last user
         if context is not None:
             check_type("context", context, Context)
@@ -184,10 +186,22 @@ class Model(BaseModel):
         common = self._shares_weights or (isinstance(model, str) and _real(model) in _sharing_weights)
         self._spare = _spare(settings) if common else None
         keep = BEFORE if common else settings.keep  # models share what is kept
-        origin = Origin(model, model_type, target_of, settings, self._spare, keep)
-        if common and origin.target.device != "cpu":
-            warn(f"ModelGroup: no engine can share weights of models on {origin.target.device} devices")
+        origin = Origin(model, model_type, target_of, settings, self._spare, keep, common)
+        self._settings = settings
         self._start(origin)
+
+    def _share_weights(self) -> None:
+        """Share equal weights with other models that do, from now on."""
+        self._shares_weights = True
+        with self._updating:
+            live = self._live
+            if live is None:
+                return
+            self._spare = _spare(self._settings)
+            try:
+                live.exchange.share(self._spare, live.workers.exchange)
+            except (OSError, EngineError) as error:
+                warn(f"{self._model_path} shares no weights: {error}")
 
 
 def _spare(settings: Settings) -> Store | None:
@@ -217,7 +231,7 @@ _sharing_weights: set[Path] = set()
 def share_weights(model: str | Model) -> None:
     """Make a model, or all models built later from a file, share equal weights."""
     if isinstance(model, Model):
-        model._shares_weights = True
+        model._share_weights()
     else:
         _sharing_weights.add(_real(model))
 
@@ -225,6 +239,8 @@ def share_weights(model: str | Model) -> None:
 def share_workspace(model: str | Model) -> None:
     """Make a model, or all models built later from a file, share their workspace."""
     if isinstance(model, Model):
+        if model.is_built:
+            warn("ModelGroup: a model that is built keeps its own work space: add it before it is built")
         model._shares_workspace = True
     else:
         _sharing_workspace.add(_real(model))

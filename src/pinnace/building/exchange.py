@@ -17,6 +17,7 @@ from pinnace.types import Array, DataType
 
 if TYPE_CHECKING:
     from pinnace.building.origin import Origin
+    from pinnace.cache.store import Store
     from pinnace.compiler.variable import Variable
     from pinnace.engines.protocol import Refitter
     from pinnace.engines.steps import Profile
@@ -57,7 +58,7 @@ class NoExchange:
     def keep_later(self, *_: object) -> None:
         """Do nothing: the processes of a cluster keep their models."""
 
-    adopt_kept = keep_later
+    adopt_kept = share = keep_later
 
     def profile(self, *_: object) -> NoReturn:
         """Raise `NotSupportedError`."""
@@ -91,6 +92,17 @@ class Exchange:
         kept = self._origins[0].kept()
         if kept is not None:
             install(kept)
+
+    def share(self, spare: Store | None, install: Install) -> None:
+        """Install the model from files whose weights other models share; see `Origin.share`.
+
+        One whose weights have changed shares from its next build.
+        """
+        for origin in {id(one): one for one in (*self._first, *self._origins)}.values():
+            origin.share(spare)
+        shared = None if self._set or self._adapters else self._origins[0].shared()
+        if shared is not None:
+            install(shared)
 
     def update(self, tensors: Sequence[Tensor], install: Install) -> None:
         """Set weights; see `BaseModel.update_weights`."""

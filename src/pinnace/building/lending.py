@@ -58,7 +58,7 @@ class Sharing:
         def key(refers: Sequence[str]) -> str:
             return contents.key(recipe, refers)
 
-        kind, name = _kind(recipe.target), recipe.source.name
+        kind, name = _device(recipe.target), recipe.source.name
         return receive(self._handle, contents.file, key, kind, name), None
 
     def _lent(
@@ -77,10 +77,10 @@ class Sharing:
                 f"temporary files (TMPDIR), which failed: {error}"
             ) from None
         refers = holder.refers(contents.file)
-        made_for, kind = contents.key(recipe, ()), _kind(recipe.target)
+        made_for, kind = contents.key(recipe, ()), _device(recipe.target)
         return entry, partial(Offer, entry, contents.file, made_for, kind, refers, processes, holder)
 
 
-def _kind(target: Target) -> str:
-    """Return the kind of device that a target is or simulates."""
-    return (target.simulates or target.device).partition(":")[0]
+def _device(target: Target) -> str:
+    """Return the device that a target is or simulates, which must be that of the other process too."""
+    return target.simulates.partition(" ")[0] or f"{target.device}:{target.device_id}"

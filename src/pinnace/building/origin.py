@@ -15,6 +15,7 @@ from pinnace.building.garbage import forget_imported, rare_garbage_collection
 from pinnace.building.lending import Sharing
 from pinnace.building.opening import source_of
 from pinnace.building.ranks import is_whole, joined, warn_of_ranks
+from pinnace.building.reasons import is_onnxruntime, no_sixteen_bits, why, why_not_shared, with_provider
 from pinnace.building.recipe import Recipe
 from pinnace.deferred import import_onnx_ir
 from pinnace.errors import EngineError, LackingKernelsError, collected_warnings, warn
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from pinnace.compiler.graph import Compilable
     from pinnace.compiler.variable import Variable
     from pinnace.distributed.steps import RankPart
-    from pinnace.engines.protocol import Engine, Executable, Refitter
+    from pinnace.engines.protocol import Executable, Refitter
     from pinnace.weights.source import Source
 
 TargetFor = Callable[["Tuning | None"], Target]
@@ -76,11 +77,12 @@ class Origin:
         settings: Settings,
         spare: Store | None = None,
         keep: str = BEFORE,
+        common: bool = False,
     ) -> None:
         """Map a model without reading it, and choose an engine for the target that `plan` returns.
 
         `spare` stores compiled models if no compile cache can be written. `keep` is when the cache is written
-        (`Settings.keep`).
+        (`Settings.keep`). With `common`, other models of this process share its weights.
         """
         from pinnace import engines, formats
         from pinnace.cache.store import Store
@@ -89,6 +91,7 @@ class Origin:
         self._settings, self._keep = settings, keep
         kind = formats.kind(source, model_type)
         self._sharing = Sharing.of(settings)
+        self._common = common or bool(self._sharing)
         self._store = spare or Store.of(settings)
         self._contents = Contents(source, self._store)
         self.tunings = Tunings(self._store, self._contents)
@@ -106,11 +109,11 @@ class Origin:
             source, kind, engine, target, settings.precision_plan, settings.variable_weights
         )
         # If another engine fails, onnxruntime is tried; its own errors are final.
-        self._may_fail = not _is_onnxruntime(engine)
+        self._may_fail = not is_onnxruntime(engine)
         self._entry: Entry | None = None
         self._is_unkept = False
         self._tuned = tuning is not None
-        self._open, self._why = not self._sharing and is_open(target), _why(target, tuning)
+        self._open, self._why = not self._sharing and is_open(target), why(target, tuning)
         if tuning is None and not self._sharing and self.tunings.exist:
             self._why = "; ".join(filter(None, (_OUTDATED, self._why)))
         self._threads = target.threads
@@ -126,11 +129,11 @@ class Origin:
         tuning = None if self._sharing else self.tunings.find()
         if tuning is not None and (self._settings.variable_weights or self._settings.precision_plan):
             tuning = tuning.exact()
-        prefer = self._settings.get("common_context", "prefer", LATENCY)
+        prefer = self._settings.get("common_context", "prefer", MEMORY if self._common else LATENCY)
         if tuning is not None and prefer == MEMORY:
             tuning = tuning.lean()
         target = replace(plan(tuning), prefer=prefer, gains=profiles.gains(self._store))
-        return _with_provider(target, tuning), tuning
+        return with_provider(target, tuning), tuning
 
     @property
     def source(self) -> Source:
@@ -150,14 +153,44 @@ class Origin:
     def reshaped(self, shapes: tuple[Shape, ...]) -> Origin:
         """Return the same model with other input shapes, () for those of the file.
 
-        Only builds with the shapes of the file are shared between processes.
+        Processes that share weights find those of other shapes in the files of the master.
         """
+        from pinnace.cache.store import Store
+
         other = copy.copy(self)
         target = replace(self.target, threads=self._threads)  # these shapes may be worth more than was chosen
         other._recipe = replace(self._recipe, shapes=shapes, source=self.source.again(), target=target)
         if shapes:
+            if self._sharing and self._entry is not None:
+                other._store, other._keep = Store.around(self._entry) or self._store, BEFORE
+                other._contents = Contents(other.source, other._store)
+                if other._store is None:
+                    warn(f"{self.source.name} shares no weights from now on: its master's files are gone")
             other._entry, other._sharing = None, Sharing()
         return other
+
+    def share(self, spare: Store | None) -> None:
+        """Keep builds from now on where other models find their weights; `spare` is that of `__init__`."""
+        self._common, self._keep, self._store = True, BEFORE, spare or self._store
+        self._contents = Contents(self.source, self._store)
+
+    def shared(self) -> Executable | None:
+        """Keep a model that was built without the cache, and load it from there; None if that shares nothing.
+
+        Raises as `build` does, and OSError.
+        """
+        self._warn_of_copies()
+        if self._entry is not None or self._store is None or why_not_shared(self._recipe.engine, self.target):
+            return None
+        with collected_warnings():
+            self._entry = entry_of(self._recipe, self._contents, self._store)
+        return self._in_its_place(self._entry)
+
+    def _warn_of_copies(self) -> None:
+        """Warn if weights should be shared and cannot be."""
+        reason = self._common and why_not_shared(self._recipe.engine, self.target)
+        if reason:
+            warn(f"{self.source.name} shares no weights: {reason}")
 
     def profiled(self) -> Executable:
         """Build the same model with `profile` set, by the same engine."""
@@ -177,11 +210,12 @@ class Origin:
         start = perf_counter()
         executable = self._build_somewhere()
         self._note(executable, perf_counter() - start)
+        self._warn_of_copies()
         target, engine = self.target, self._recipe.engine
         wanted = target.precision == "preferred_fp16" and target.device == "cpu"
         if wanted and executable.info["precision"] == "float32":
-            warn(f"{self.source.name} runs in float32, not in 16 bits: {_no_sixteen_bits(engine)}")
-        if target.inter_op_threads > 1 and not _is_onnxruntime(engine):
+            warn(f"{self.source.name} runs in float32, not in 16 bits: {no_sixteen_bits(engine)}")
+        if target.inter_op_threads > 1 and not is_onnxruntime(engine):
             warn(
                 f"context.cpu.inter_op_parallel_num has no effect: {engine.name} runs one operator at a time"
             )
@@ -201,9 +235,11 @@ class Origin:
 
         OpenVINO would pack the same weights once more.
         """
-        entry = self._found() if self._is_unkept and _is_onnxruntime(self._recipe.engine) else None
-        if entry is None:
-            return None
+        entry = self._found() if self._is_unkept and is_onnxruntime(self._recipe.engine) else None
+        return None if entry is None else self._in_its_place(entry)
+
+    def _in_its_place(self, entry: Entry) -> Executable | None:
+        """Load an entry of a model that was built without the cache; None for one rank's part."""
         self._is_unkept = False
         with collected_warnings():  # the build has issued them
             loaded = self._recipe.loaded(entry)
@@ -273,7 +309,7 @@ class Origin:
         if self._open:
             self._recipe, why = self._chooser.chosen(self._recipe)
             self._why = "; ".join(filter(None, (self._why, why)))
-            self._open, self._may_fail = False, not _is_onnxruntime(self._recipe.engine)
+            self._open, self._may_fail = False, not is_onnxruntime(self._recipe.engine)
         try:
             return self._build()
         except (LackingKernelsError, EngineError) as error:
@@ -353,40 +389,3 @@ class Origin:
         made = self._recipe.loaded(self._entry, lent=True)
         self.offer = None if offer is None else offer()
         return made
-
-
-def _is_onnxruntime(engine: Engine) -> bool:
-    return engine.name.startswith("onnxruntime")
-
-
-def _no_sixteen_bits(engine: Engine) -> str:
-    """Return why an engine computes in float32 although 16 bits are preferred."""
-    from pinnace.machine.processor import sixteen_bit_type
-
-    kind = sixteen_bit_type()
-    if kind is None:
-        return "this CPU computes in no 16-bit type"
-    return f"{engine.name} does not use the {kind} of this CPU, as openvino does"
-
-
-def _why(target: Target, tuning: Tuning | None) -> str:
-    """Return the reason for the engine of a target, "" if the model decides."""
-    if target.device != "cpu":
-        return f"the target is {target.device}"
-    if target.provider:
-        return "measured by pinnace tune" if tuning else "context.cpu.provider"
-    if target.prefer == MEMORY:
-        return "prefer = memory"
-    return "" if is_open(target) else "the only engine"
-
-
-def _with_provider(target: Target, tuning: Tuning | None) -> Target:
-    """Set the engine that was measured as the fastest, if the target leaves it open."""
-    if tuning is None or target.provider or target.device != "cpu":
-        return target
-    best = tuning.best("", target.precision, target.threads, target.parallel_requests)
-    if best is None:
-        return target
-    message = f"{tuning.model} was tuned: the fastest is {best}, at {best.latency:.3f} ms"
-    _log.event(INFO, "tuned", message, model=tuning.model, engine=best.provider, milliseconds=best.latency)
-    return replace(target, provider=best.provider)

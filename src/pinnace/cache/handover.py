@@ -70,8 +70,8 @@ class Offer:
     ) -> None:
         """Begin to serve.
 
-        `content` is the digest of the model file, `made_for` the key of its compiled form, `device` the kind
-        of device, `refers` the files beside it; `admitted` maps process ids to pidfds, which this object then
+        `content` is the digest of the model file, `made_for` the key of its compiled form, `device` that of
+        the model, `refers` the files beside it; `admitted` maps process ids to pidfds, which this object then
         owns. `store` contains the entry.
         """
         self._store = store  # keeps a private store alive
@@ -133,7 +133,7 @@ def admitted(text: str) -> dict[int, int]:
 
 
 def receive(handle: str, content: str, key: Callable[[Sequence[str]], str], device: str, model: str) -> Entry:
-    """Return the entry that the master behind a handle offers for the same model and kind of device.
+    """Return the entry that the master behind a handle offers for the same model and device.
 
     `content` is the digest of the model file, and `key` returns the cache key for given files beside it.
     Raises ConfigError for an invalid handle, ModelStateError if the master is gone or refuses, with its
@@ -269,7 +269,10 @@ def _difference(message: bytes, expected: Mapping[str, str]) -> str:
     if request.get("content") != expected["content"]:
         return "it offers another model: both must be built from the same file"
     if request.get("device") != expected["device"]:
-        return f"it built this model for {expected['device']}, and this process for {request.get('device')}"
+        return (
+            f"it built this model for {expected['device']}, and this process for {request.get('device')}: "
+            f"set the same target and device_id in both"
+        )
     if request.get("made_for") != expected["made_for"]:
         return "it built this model for another target, with other options, or with another version"
     return ""

@@ -39,6 +39,7 @@ OFF = "off"
 """Value in place of a folder: no cache."""
 
 _LIMIT = 10.0  # GB
+_NONE = 1 << 62  # bytes: no limit
 _PATIENCE = 30.0  # seconds that a build waits for another build of the same model before it continues alone
 
 
@@ -102,6 +103,15 @@ class Store:
             warn(f"compile cache: {said}; used is {', '.join(used)}")
         found[0].below = found[1:]
         return found[0]
+
+    @classmethod
+    def around(cls, entry: Entry) -> Store | None:
+        """Return the store of an entry, without a limit; None if it is gone or only read."""
+        root = entry.folder.parents[1]
+        with suppress(OSError):
+            if os.access(root / "entries", os.W_OK):
+                return cls(root, _NONE)
+        return None
 
     @property
     def limit(self) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from pinnace.errors import ArgumentValueError
+from pinnace.errors import ArgumentValueError, DataMismatchError, warn
 from pinnace.options.arguments import check_elements
 from pinnace.shapes import Shape, is_free, takes
 from pinnace.tensors.inputs import Host, mismatch
@@ -26,6 +27,8 @@ class OutputPorts:
         self.ports, self._host = tuple(ports), host or Host()
         self.kinds = [Kind.of_port(port) for port in ports]
         self._proven: tuple[list[Array], list[Array]] | None = None
+        self.warned: set[str] = set()
+        """Outputs for which a warning about a tensor of another shape was issued."""
 
     def metas(self, shapes: Sequence[Shape]) -> list[TensorMeta]:
         """Describe the outputs, which have these shapes."""
@@ -37,7 +40,7 @@ class OutputPorts:
         These are the arrays of all outputs, or the memory of those on the model's device. The results of
         other outputs are copied afterwards. Raises `ArgumentTypeError` or `ArgumentValueError` for a list
         that cannot be filled, `DataMismatchError` for a tensor on a device that has not the device, dtype or
-        shape of its result.
+        number of elements of its result. Warns of one of another shape, as mindspore_lite does.
         """
         found = arrays_in(outputs, self.kinds)
         if found is None:
@@ -65,11 +68,23 @@ class OutputPorts:
         for place, value in enumerate(outputs):
             if isinstance(value, Tensor) and value.on_device:
                 port = self.ports[place]
-                _check_output(value, port)
+                shape = _shape_of_result(value, port)
                 data: Any = self._host.data_of(value, f"output {port.name!r}")
-                if self._host.binds and not any(data.shares(other) for other in (*arrays, *found)):
-                    found[place] = data
+                if shape != data.shape:
+                    self._warn_of_shape(value, port)
+                    data = None if shape is None else data.reshape(shape)
+                if data is not None and self._host.binds:
+                    found[place] = None if any(data.shares(o) for o in (*arrays, *found)) else data
         return found if any(data is not None for data in found) else None
+
+    def _warn_of_shape(self, tensor: Tensor, port: Port) -> None:
+        """Warn, once for each output, of a tensor on a device that has another shape than its result."""
+        if port.name not in self.warned:
+            self.warned.add(port.name)
+            warn(
+                f"output {port.name!r} has shape {port.dims()}, and the tensor on {tensor.device} that "
+                f"receives it {tensor.shape}: its elements are written in memory order, and it keeps its own"
+            )
 
     def fill(self, outputs: list[Any], results: Sequence[Array], into: Places | None) -> Outputs:
         """Put the results into the list that `bind` gave `into` for. Returns them as tensors."""
@@ -84,7 +99,7 @@ class OutputPorts:
             if into is None or into[place] is None:
                 (tensor,) = tensors_of(results[place : place + 1], self.kinds[place : place + 1])
                 if isinstance(given, Tensor):
-                    _copy_into(given, tensor)
+                    _copy_into(given, tensor, self.ports[place])
                 else:
                     outputs[place] = tensor  # a TensorMeta cannot hold data
             tensors.append(tensor)
@@ -117,18 +132,37 @@ def _fits(outputs: Sequence[Array], inputs: Sequence[Array], ports: Sequence[Por
     )
 
 
-def _check_output(tensor: Tensor, port: Port) -> None:
-    have = tuple(tensor.shape)
-    if tensor.dtype is not port.dtype or is_free(have) or not takes(port.shape, have):
-        raise mismatch(
-            f"output {port.name!r} has {port.dtype} and shape {port.dims()}, but the tensor on "
-            f"{tensor.device} that shall receive it has {tensor.dtype} and {list(have)}"
-        )
+def _shape_of_result(tensor: Tensor, port: Port) -> Shape | None:
+    """Return the shape of the result that a tensor on a device receives; None if only the run tells it.
+
+    Raises `DataMismatchError` if the tensor cannot receive it.
+    """
+    have, want = tuple(tensor.shape), port.shape
+    if tensor.dtype is port.dtype and not is_free(have):
+        if takes(want, have):
+            return have
+        known, size = math.prod(d for d in want if d >= 0), math.prod(have)
+        free = sum(d < 0 for d in want)
+        if known == size if not free else known and size % known == 0:
+            return None if free > 1 else tuple(size // known if d < 0 else d for d in want)
+    raise _no_place(tensor, port, port.dims())
 
 
-def _copy_into(given: Tensor, result: Tensor) -> None:
+def _no_place(tensor: Tensor, port: Port, shape: object) -> DataMismatchError:
+    return mismatch(
+        f"output {port.name!r} has {port.dtype} and shape {shape}, but the tensor on {tensor.device} that "
+        f"shall receive it has {tensor.dtype} and {tensor.shape}"
+    )
+
+
+def _copy_into(given: Tensor, result: Tensor, port: Port) -> None:
     array = result.get_data_to_numpy()
-    in_place = given.has_data and not given.on_device and given.get_data_to_numpy().flags.writeable
+    if given.on_device:
+        if given.element_num != array.size:
+            raise _no_place(given, port, list(array.shape))
+        given.set_data_from_numpy(array)
+        return
+    in_place = given.has_data and given.get_data_to_numpy().flags.writeable
     if in_place and given.dtype is result.dtype and given.data_size == array.nbytes:
         given.shape = result.shape
         np.copyto(given.get_data_to_numpy(), array)
