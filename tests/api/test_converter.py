@@ -97,6 +97,13 @@ def test_models_that_mindspore_encrypted_are_opened(mode):
     assert "secret" not in str(raised.value)
 
 
+def test_a_key_of_SM4_has_16_bytes():
+    pytest.importorskip("cryptography")
+    path = str(DATA / "encrypted" / "relu_SM4-CBC.mindir")
+    with pytest.raises(ArgumentValueError, match="the key of SM4-CBC must have 16 bytes, but got 24"):
+        Model().build_from_file(path, ModelType.MINDIR, dec_key=KEY + b"01234567", dec_mode="SM4-CBC")
+
+
 @pytest.mark.parametrize("digits", [32, 48, 64])
 def test_key_in_hexadecimal_digits_is_its_bytes(digits):
     text = "0123456789abcdefABCDEF9876543210"[:digits] + "5a" * ((digits - 32) // 2)
@@ -167,7 +174,7 @@ def test_a_changed_byte_is_an_error(mode):
     encrypt(io.BytesIO(b"text" * 10), target, KEY, mode)
     whole = target.getvalue()
     assert decrypted(memoryview(whole), KEY, mode, "x") == b"text" * 10
-    changed = whole[:-17] + bytes([whole[-17] ^ 1]) + whole[-16:]  # in AES-CBC it is the padding's length
+    changed = whole[:-17] + bytes([whole[-17] ^ 1]) + whole[-16:]  # in CBC it is the padding's length
     with pytest.raises(ModelFormatError, match="the key does not fit"):
         decrypted(memoryview(changed), KEY, mode, "x")
     with pytest.raises(ModelFormatError, match="ends at byte"):

@@ -26,7 +26,9 @@ def test_what_is_no_model(tmp_path, content):
         read(Source.of_file(path))
 
 
-@pytest.mark.parametrize("name", ["relu_AES-CBC.mindir", "relu_AES-GCM.mindir", "softmax_AES-GCM.ms"])
+@pytest.mark.parametrize(
+    "name", ["relu_AES-CBC.mindir", "relu_AES-GCM.mindir", "relu_SM4-CBC.mindir", "softmax_AES-GCM.ms"]
+)
 def test_an_encrypted_file_needs_its_key(data, name):
     with pytest.raises(ModelFormatError, match=r"is encrypted.*dec_key"):
         read(Source.of_file(data / "encrypted" / name), ModelType.MINDIR)

@@ -107,7 +107,7 @@ class Converter:
     )  # fmt: skip
     decrypt_mode: str = setting(
         "decrypt_mode", _mode, "AES-GCM",
-        'The mode of an encrypted `.mindir`: "AES-GCM" or "AES-CBC".',
+        'The mode of an encrypted `.mindir`: "AES-GCM", "AES-CBC" or "SM4-CBC".',
     )  # fmt: skip
     enable_encryption: bool = setting(
         "enable_encryption", _of(bool), False,

@@ -82,8 +82,9 @@ class Model(BaseModel):
         device, `ModelStateError` if the model is built already.
 
         `dec_key` of 16, 24 or 32 bytes opens a file that MindSpore, MindSpore Lite or the converter has
-        encrypted with `dec_mode` "AES-GCM" or "AES-CBC"; it is not kept in the compile cache. A wrong key is
-        a `ModelFormatError`; without the package cryptography it raises `NotSupportedError`.
+        encrypted with `dec_mode` "AES-GCM", "AES-CBC" or "SM4-CBC" (16 bytes); it is not kept in the compile
+        cache. A wrong key is a `ModelFormatError`; without the package cryptography it raises
+        `NotSupportedError`.
         """
         model_path = path("model_path", model_path)
         config_path = self._check_build(model_type, context, config_path)

@@ -25,7 +25,7 @@ _FLAGS: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
     ("configFile", "", (), "a configuration file that asks for quantisation"),
     ("fp16", "off", ("on", "off"), "store float32 weights in float16"),
     ("decryptKey", "", (), "key of an encrypted .mindir, in hexadecimal digits"),
-    ("decryptMode", "AES-GCM", ("AES-GCM", "AES-CBC"), "how it was encrypted"),
+    ("decryptMode", "AES-GCM", ("AES-GCM", "AES-CBC", "SM4-CBC"), "how it was encrypted"),
     ("inputShape", "", (), "shapes of inputs: name1:1,3,224,224;name2:1,8"),
     ("inputDataFormat", "", ("NHWC", "NCHW"), "order of dimensions of four-dimensional inputs"),
     ("encryption", "true", ("true", "false"), "encrypt the result if encryptKey is given"),

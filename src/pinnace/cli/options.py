@@ -224,7 +224,7 @@ DecryptKey = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Key of an encrypted .mindir, in hexadecimal.", dir_okay=False),
 ]
-KeyMode = Annotated[Literal["AES-GCM", "AES-CBC"], typer.Option(help="Encryption of both keys.")]
+KeyMode = Annotated[Literal["AES-GCM", "AES-CBC", "SM4-CBC"], typer.Option(help="Encryption of both keys.")]
 Trust = Annotated[
     bool, typer.Option("--trust", help="Run a model of PyTorch or TensorFlow, a program, to convert it.")
 ]

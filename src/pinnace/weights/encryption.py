@@ -2,14 +2,14 @@
 
 A file is a sequence of pieces. Numbers are little-endian and of 32 bits:
 
-    mark    0x7F3A5ED8 for AES-GCM, 0x7F3A5ED9 for AES-CBC
+    mark    0x7F3A5ED8 for AES-GCM, 0x7F3A5ED9 for AES-CBC, 0x7F3A5EDA for SM4-CBC
     tag     16 bytes, of AES-GCM only
     size    of the rest of the piece
     size of the initial vector, initial vector, size of the encrypted bytes, encrypted bytes
 
 The layout was observed in files of MindSpore 2.10, of whose vectors AES-GCM uses the first 12 bytes. Of a
-wrong key or a changed byte AES-GCM always tells; AES-CBC tells by its padding, which may by chance (1 in 256)
-be right.
+wrong key or a changed byte AES-GCM always tells; the others tell by their padding, which may by chance (1 in
+256) be right.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from pinnace.errors import ArgumentValueError, ModelFormatError, NotSupportedErr
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers import Cipher
 
-MODES = ("AES-GCM", "AES-CBC")
-_MARKS = dict(zip(MODES, (0x7F3A5ED8, 0x7F3A5ED9), strict=True))
+MODES = ("AES-GCM", "AES-CBC", "SM4-CBC")
+_MARKS = dict(zip(MODES, (0x7F3A5ED8, 0x7F3A5ED9, 0x7F3A5EDA), strict=True))
+_SM4_KEY = 16
+"""Bytes of a key of SM4."""
 _PIECE = 1 << 25
 _TAG, _VECTOR, _BLOCK = 16, 16, 16
 _USED = 12
@@ -99,7 +101,7 @@ def _piece(text: memoryview, key: bytes, mode: str, vector: bytes, tag: bytes, p
     try:
         decryptor = _cipher(key, mode, vector, tag).decryptor()
         plain: bytes = decryptor.update(text) + decryptor.finalize()
-    except NotSupportedError:
+    except (NotSupportedError, ArgumentValueError):
         raise
     except Exception:  # of the package's own kinds, and ValueError for a vector or text of a wrong size
         raise ModelFormatError(problem) from None
@@ -112,9 +114,9 @@ def _piece(text: memoryview, key: bytes, mode: str, vector: bytes, tag: bytes, p
 
 
 def _filled(piece: bytes, mode: str) -> bytes:
-    """Return a piece in whole blocks, which AES-CBC needs: PKCS #7."""
+    """Return a piece in whole blocks, which CBC needs: PKCS #7."""
     count = _BLOCK - len(piece) % _BLOCK
-    return piece + bytes([count]) * count if mode == "AES-CBC" else piece
+    return piece if mode == "AES-GCM" else piece + bytes([count]) * count
 
 
 def _cipher(key: bytes, mode: str, vector: bytes, tag: bytes = b"") -> Cipher[Any]:
@@ -122,5 +124,9 @@ def _cipher(key: bytes, mode: str, vector: bytes, tag: bytes = b"") -> Cipher[An
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
     except ImportError:
         raise NotSupportedError("encrypted models need cryptography: pip install cryptography") from None
+    if mode == "SM4-CBC":
+        if len(key) != _SM4_KEY:
+            raise ArgumentValueError(f"the key of SM4-CBC must have {_SM4_KEY} bytes, but got {len(key)}.")
+        return Cipher(algorithms.SM4(key), modes.CBC(vector))
     way = modes.GCM(vector[:_USED], tag or None) if mode == "AES-GCM" else modes.CBC(vector)
     return Cipher(algorithms.AES(key), way)
