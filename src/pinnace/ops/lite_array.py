@@ -173,11 +173,16 @@ def tile(b: Builder, x: Tensor, multiples: Tensor, dims: Ints = ()) -> Value:
     return b.op("Tile", x, repeats)
 
 
-@lite("ConstantOfShape")
-def constant_of_shape(b: Builder, shape: Tensor, data_type: Dtype, value: Floats) -> Value:
-    """ConstantOfShape."""
+@lite("ConstantOfShape", unused="element_size")
+def constant_of_shape(
+    b: Builder, sizes: Tensor | None, data_type: Dtype, value: Floats, shape: Ints = ()
+) -> Value:
+    """ConstantOfShape; where no input has the sizes, those that the converter knew."""
     fill = np.asarray(value[:1] or (0,), data_type.numpy())
-    return b.op("ConstantOfShape", b.cast(shape, ir.DataType.INT64), value=ir.tensor(fill))
+    if sizes is None and not shape:
+        raise Unsupported("has neither an input with the sizes nor the attribute shape")
+    sizes = b.vector(shape) if sizes is None else b.cast(sizes, ir.DataType.INT64)
+    return b.op("ConstantOfShape", sizes, value=ir.tensor(fill))
 
 
 @lite("SplitWithOverlap")

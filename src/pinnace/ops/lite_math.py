@@ -36,6 +36,12 @@ def _swish(b: Builder, x: Tensor, alpha: float) -> Tensor:
     return b.op("Mul", x, b.op("Sigmoid", x))
 
 
+def _celu(b: Builder, x: Tensor, alpha: float) -> Tensor:
+    if alpha <= 0:
+        raise Unsupported(f"has activation_type 27 (CELU) and alpha {alpha}, which must be greater than 0")
+    return b.op("Mul", b.op("Elu", b.op("Div", x, alpha)), alpha)
+
+
 _ACTIVATIONS: Mapping[int, Activation] = {
     0: lambda b, x, alpha: x,
     1: _one("Relu"),
@@ -57,11 +63,12 @@ _ACTIVATIONS: Mapping[int, Activation] = {
     18: _swish,
     19: lambda b, x, alpha: b.op("Gelu", x),
     20: lambda b, x, alpha: b.op("Gelu", x, approximate="tanh"),
+    27: _celu,
 }
 """By number of MindSpore Lite's `ActivationType`. 16, HARD_TANH, has bounds of its own."""
 
 _ELTWISE = {0: "Mul", 1: "Add", 2: "Max"}
-_HARD_TANH, _GELU, _FAST_GELU = 16, 19, 20
+_HSIGMOID, _HARD_TANH, _GELU, _FAST_GELU = 13, 16, 19, 20
 
 
 @function
@@ -76,10 +83,12 @@ lite_formulas(
     __name__,
     """
     Activation: x, activation_type: int, alpha: float = 0.0, min_val: float = -1.0, max_val: float = 1.0,
-        approximate: bool = False ->
+        approximate: bool = False, beta: float = 0.0 ->
         # The operator that activation_type names.
         if activation_type == _HARD_TANH:
             return Clip(x, min_val, max_val)
+        if activation_type == _HSIGMOID and beta:  # older releases write no beta, and have no use for alpha
+            return HardSigmoid(x, alpha=alpha, beta=beta)
         activation_type = _FAST_GELU if activation_type == _GELU and approximate else activation_type
         activated(x, activation_type, alpha)
     AddFusion("Add") SubFusion("Sub") MulFusion("Mul") DivFusion("Div") RealDiv("Div"): op_type, x, y,

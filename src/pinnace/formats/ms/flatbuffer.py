@@ -129,8 +129,12 @@ class Buffer:
             raise self._damage(vtable, table, "", what)
         self._spend(_TABLE_COST + size, at, table)
         fields = self.schema.tables.get(name, {})
-        count = min(layout // 2 - 2, self.schema.slots.get(name, 0))
-        places = unpack_from(f"<{count}H", self.data, vtable + 4)
+        places = unpack_from(f"<{layout // 2 - 2}H", self.data, vtable + 4)
+        count = min(len(places), self.schema.slots.get(name, len(places)))
+        later = next((slot for slot in range(count, len(places)) if places[slot]), None)
+        if later is not None:
+            what = f"has field number {later}, which only releases of MindSpore Lite after 2.11 write"
+            raise self._damage(at, table, "", f"{what}: convert the model with an older one")
         for field in fields.values():
             inside = places[field.slot] if field.slot < count else 0
             if inside and (inside < 4 or inside + field.size > size):

@@ -17,6 +17,8 @@ from pinnace.formats.ms.schema import Field, Schema
 
 _U16, _U32, _I32 = Struct("<H"), Struct("<I"), Struct("<i")
 _ALIGNED = 64
+_ALWAYS = {("ArgMinFusion", "top_k")}
+"""Fields that are written even with their default, because releases before 2.10 have another one."""
 LIMIT = (1 << 31) - 1
 """Bytes that one FlatBuffer may have."""
 
@@ -64,7 +66,11 @@ class TableWriter:
     def table(self, name: str, values: Mapping[str, Any]) -> int:
         """Write a table and all that it leads to; return its place."""
         fields = self.schema.tables[name]
-        given = [(fields[n], v) for n, v in values.items() if v is not None and v != fields[n].absent]
+        given = [
+            (fields[n], v)
+            for n, v in values.items()
+            if v is not None and (v != fields[n].absent or (name, n) in _ALWAYS)
+        ]
         places, size = _places(given)
         slots = [places.get(slot, 0) for slot in range(1 + max(places, default=-1))]
         layout = b"".join(map(_U16.pack, (4 + 2 * len(slots), size, *slots)))
