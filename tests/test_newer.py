@@ -1,4 +1,4 @@
-"""Files as releases of MindSpore Lite after 2.7 write them, made by `tools/make_newer_ms.py`."""
+"""Files as releases of MindSpore Lite after 2.7 write them, made by `tools/make_newer_*.py`."""
 
 from pathlib import Path
 
@@ -34,3 +34,15 @@ def test_a_field_of_a_later_release_is_refused_by_its_table():
 def test_a_primitive_of_a_later_release_is_refused_by_its_number():
     with pytest.raises(UnsupportedModelError, match="PrimitiveType_222"):
         Model(DATA / "later" / "later_primitive.ms")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("version", "mind_ir_version is 4, of a release of MindSpore after 2.10"),
+        ("attribute", "attribute 'later' is of type 41, which only releases of MindSpore after 2.10 write"),
+    ],
+)
+def test_a_mindir_of_a_later_release_is_refused_by_name(name, said):
+    with pytest.raises(ModelFormatError, match=said):
+        Model(DATA / "later" / f"later_{name}.mindir")

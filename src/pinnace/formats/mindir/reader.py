@@ -33,6 +33,7 @@ _GRAPH: Fields = {3: _TENSOR, 1: {5: {6: _TENSOR, 12: _TENSOR}}}
 _MODEL: Fields = {7: _GRAPH, 8: _GRAPH}
 _EXTERNAL, _OFFSET, _LENGTH = 12, 2, 3  # fields of TensorProto and its ExternalDataProto
 _DECLARED = "shape"  # the attribute with the types of a node's results
+_NEWEST = max(number_of("Version").values())
 _OWN_FILE = ""  # the location of the model's own bytes
 
 DTYPES = {
@@ -74,6 +75,11 @@ def read(source: Source) -> Program:
         raise ModelFormatError(f"{source.name}: is not a MindIR model: {error}") from None
     if not model.HasField("graph"):
         raise ModelFormatError(f"{source.name}: is not a MindIR model: it has no graph")
+    if model.mind_ir_version > _NEWEST:
+        raise ModelFormatError(
+            f"{source.name}: mind_ir_version is {model.mind_ir_version}, of a release of MindSpore after "
+            "2.10: export the model with an older one"
+        )
     return _MindirReader(source, model).program()
 
 
@@ -228,7 +234,12 @@ class _MindirReader:
     def _value(self, attribute: Proto, where: str) -> Any:
         if attribute.type in _INTS:  # the most common case
             return _one_or_all(attribute.ints, attribute.i)
-        kind = _KINDS.get(attribute.type, "")
+        kind = _KINDS.get(attribute.type)
+        if kind is None:
+            raise ModelFormatError(
+                f"{self.source.name}: {where}: attribute {attribute.name!r} is of type {attribute.type}, "
+                "which only releases of MindSpore after 2.10 write: export the model with an older one"
+            )
         if kind in ("TUPLE", "LIST"):
             if attribute.values or not attribute.ints:
                 return tuple(self._value(item, where) for item in attribute.values)
