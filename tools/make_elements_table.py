@@ -35,7 +35,10 @@ from pinnace.errors import PinnaceError
 _TABLE = Path(__file__).parent.parent / "src" / "pinnace" / "engines" / "elements.json"
 _ENGINES = ("onnxruntime",)
 _FINE = ("right", "error")
-_FUSED = {"Conv": ("com.microsoft:FusedConv", "com.microsoft.nchwc:Conv"), "Gemm": ("com.microsoft:FusedGemm",)}
+_FUSED = {
+    "Conv": ("com.microsoft:FusedConv", "com.microsoft.nchwc:Conv"),
+    "Gemm": ("com.microsoft:FusedGemm",),
+}
 """Kernels of onnxruntime that run in place of others when it has fused operators; inputs are at the same places."""
 
 

@@ -29,8 +29,8 @@ GOLDENS = ROOT / "tests" / "data"
 HEAD = """\
 # Operators
 
-This page lists every primitive that Pinnace runs, in the dialects of MindSpore and of MindSpore Lite's converter. `python
-tools/make_operator_table.py` makes it from the primitive table. [Limits](limits.md) lists what does not run.
+This page lists every primitive that Pinnace runs, in the dialects of MindSpore and of MindSpore Lite's converter. `Custom:TYPE` are nodes
+`Custom` of a [type](custom.md). `python tools/make_operator_table.py` makes it from the primitive table. [Limits](limits.md) lists what does not run.
 
 | column | content |
 | --- | --- |
@@ -70,6 +70,7 @@ _MISSING = {
     "tuple_setitem": _TUPLES,
 }
 """Why a row has no golden."""
+_OF_CUSTOM = "by formula, in tests/compiler/test_custom.py"
 _RUN = ("Matmul", "all_gather", "all_reduce", "attention", "broadcast", "broadcasts", "group", "kinds", "mlp")
 """Goldens of ranks that MindSpore runs on the processor; others it only exports there."""
 
@@ -123,7 +124,7 @@ def line(row: Primitive, seen: Evidence) -> str:
     dialect = "both" if shared(row) else row.dialect.value
     golden = min(seen.files, key=lambda name: ("(" in name, len(name), name), default="") or renaming(row)
     if not golden:
-        golden = _MISSING[row.name]
+        golden = _OF_CUSTOM if row.family == "custom" else _MISSING[row.name]
     types = ", ".join(sorted(seen.types))
     return f"| {row.name} | {dialect} | {row.family} | {row.lowered_to} | {types} | {golden} |\n"
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import onnx_ir as ir
 
+from pinnace.compiler import custom
 from pinnace.compiler.entry import STATE, graph_inputs
 from pinnace.compiler.nodes import nodes
 from pinnace.compiler.reshaping import compare, infer_all, loosen, reshape, shape_of
@@ -62,6 +63,8 @@ def compilable(
         from onnx_ir.passes.common import InlinePass  # few models need it, and it takes a while to import
 
         InlinePass()(model)
+    if model is graph:
+        custom.replace(model, name, ids)
     if plan:
         from pinnace.compiler.plan import apply  # few models have one
 

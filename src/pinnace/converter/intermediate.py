@@ -10,6 +10,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass, ShapeInferencePass
 
 from pinnace import formats
+from pinnace.compiler import custom
 from pinnace.compiler.entry import STATE
 from pinnace.compiler.graph import compilable, shapes_of
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
@@ -39,5 +40,7 @@ def read(source: Source, kind: ModelType | None, input_shape: str = "") -> ir.Mo
         raise UnsupportedModelError(source.name, rows)
     if model.functions:
         InlinePass()(model)
+    if model is graph:
+        custom.replace(model, source.name)
     ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)
     return model

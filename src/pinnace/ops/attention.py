@@ -359,10 +359,14 @@ def kv_cache_scatter_update(
     reduce: Literal["none", "update", "0", "3"] = "none",
 ) -> Value:
     """ScatterElements from each batch's index on; the cache holds the result from here on."""
-    place = b.axis(axis, var)
+    return b.memory.assign(var, written(b, b.memory.effects.read(var), indices, updates, axis))
+
+
+def written(b: Builder, cache: Tensor, indices: Tensor, updates: Tensor, axis: int) -> Tensor:
+    """A cache with updates along an axis, from the index of each batch on."""
+    place = b.axis(axis, updates)
     steps = counting(b, b.dim(updates, place))
-    starts = b.reshape(b.cast(indices, _INT64), [-1, *[1] * (b.rank(var) - 1)])
-    places = b.op("Add", starts, b.reshape(steps, [-1, *[1] * (b.rank(var) - 1 - place)]))
+    starts = b.reshape(b.cast(indices, _INT64), [-1, *[1] * (b.rank(updates) - 1)])
+    places = b.op("Add", starts, b.reshape(steps, [-1, *[1] * (b.rank(updates) - 1 - place)]))
     places = b.op("Expand", places, b.op("Shape", updates))
-    held = b.memory.effects.read(var)
-    return b.memory.assign(var, b.op("ScatterElements", held, places, updates, axis=place))
+    return b.op("ScatterElements", cache, places, updates, axis=place)

@@ -138,7 +138,7 @@ def stored(b: Builder, x: Tensor, dtype: Dtype = ir.DataType.INT8, rounding: str
 # -- products --------------------------------------------------------------------------------------
 
 
-functions(
+(dequantising, *_) = functions(
     __name__,
     """
     dequantising: scale ->

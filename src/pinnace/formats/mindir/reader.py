@@ -28,6 +28,8 @@ from pinnace.weights.source import SMALL, Source
 
 _T = TypeVar("_T")
 _REF = "REF::"
+_CUSTOM = "Custom"
+"""The primitive for operators outside of MindSpore; its attribute `type` names the operator."""
 _TENSOR: Fields = {9: PAYLOAD}
 _GRAPH: Fields = {3: _TENSOR, 1: {5: {6: _TENSOR, 12: _TENSOR}}}
 _MODEL: Fields = {7: _GRAPH, 8: _GRAPH}
@@ -193,12 +195,15 @@ class _MindirReader:
             return {**shared, **own}
 
         inputs = tuple(i.removeprefix(_REF) for i in node.input)
+        attributes = _Decoded(protos, lambda a: self._value(a, node.name))
+        if name == _CUSTOM and not is_call:
+            name = f"{_CUSTOM}:{attributes.get('type') or attributes.get('reg_op_name')}"
         return Node(
             name=node.domain or node.name,  # the full name with the layer; the other is a number
             primitive="" if is_call else name,
             inputs=(op_type, *inputs) if is_call else inputs,
             outputs=tuple(node.output),
-            attributes=_Decoded(protos, lambda a: self._value(a, node.name)),
+            attributes=attributes,
             types=_Types(self, node),
         )
 

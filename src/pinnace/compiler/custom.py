@@ -1,0 +1,123 @@
+"""Nodes `Custom` of ONNX files, which hold operators of Ascend, in standard operators (`ops/custom.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from typing import TYPE_CHECKING
+
+import onnx_ir as ir
+
+from pinnace.compiler.nodes import nodes
+from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
+
+if TYPE_CHECKING:
+    from pinnace.ops.older import OlderBuilder
+
+_CUSTOM = "Custom"
+_PARSED = "PromptFlashAttention"
+"""The operator that may also be a node of its own, with inputs by their places."""
+_OF_PARSED = ("query", "key", "value", "atten_mask")
+
+
+def replace(model: ir.Model, name: str, changing: Container[int] = ()) -> None:
+    """Put standard operators in the place of the nodes `Custom` of a model without functions.
+
+    `changing` are the ids of exchangeable weights, on whose values the operators do not depend.
+    Raises UnsupportedModelError with all that cannot be replaced.
+    """
+    found = [node for node in nodes(model.graph) if _is_custom(node)]
+    if not found:
+        return
+    from pinnace.ops.inference import opset_of  # with the lowerings, which few ONNX models need
+    from pinnace.ops.older import OlderBuilder
+
+    _infer(model, found)
+    b = OlderBuilder(changing=changing, opset=opset_of(model), prefix="custom.")
+    b.taken.update(value.name or "" for value in _values(model))
+    failed = [(_type(node), reason, node.name or "") for node in found if (reason := _replace(b, node))]
+    if failed:
+        raise UnsupportedModelError(name, UnsupportedPrimitive.counted(failed))
+    for value in b.initializers.values():
+        model.graph.register_initializer(value)
+
+
+def _is_custom(node: ir.Node) -> bool:
+    return not node.domain and node.op_type in (_CUSTOM, _PARSED)
+
+
+def _type(node: ir.Node) -> str:
+    said = node.attributes.get_string("type", "") if node.op_type == _CUSTOM else node.op_type
+    return f"{_CUSTOM}:{said}"
+
+
+def _values(model: ir.Model) -> Iterator[ir.Value]:
+    for graph in model.graphs():
+        yield from graph.inputs
+        yield from graph.initializers.values()
+    for node in nodes(model.graph):
+        yield from node.outputs
+
+
+def _infer(model: ir.Model, found: list[ir.Node]) -> None:
+    """Infer the types and shapes before the nodes, and forget what the file declares behind them.
+
+    Exporters declare for their results the types and shapes of their inputs.
+    """
+    from onnx_ir.passes.common import ShapeInferencePass
+
+    for node in nodes(model.graph):
+        for output in node.outputs:
+            if not output.is_graph_output():
+                output.shape = None
+        constant = ir.convenience.get_const_tensor(node.outputs[0]) if node.op_type == "Constant" else None
+        if constant is not None:
+            node.outputs[0].const_value = constant
+    for node in found:
+        for output in node.outputs:
+            output.shape, output.type = None, None
+    ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)
+
+
+def _replace(b: OlderBuilder, node: ir.Node) -> str:
+    """Replace a node; returns the reason why it cannot be."""
+    from pinnace.compiler.failures import MISFITS
+    from pinnace.ops.families import find
+    from pinnace.ops.values import Unsupported
+    from pinnace.program import Dialect
+
+    row = find(Dialect.MINDSPORE, _type(node))
+    if row is None:
+        return "Pinnace does not know this operator of Ascend"
+    b.origins = (node.name or "",)
+    attributes = {name: _value(attribute) for name, attribute in node.attributes.items()}
+    if node.op_type == _PARSED:
+        attributes = {"input_layout": "BNSD", **attributes, "input_names": _OF_PARSED}
+    try:
+        with b.scope() as written:
+            value = row.lower(b, node.inputs, attributes)
+            results = [b.tensor(v) for v in (value if isinstance(value, tuple) else (value,))]
+            if len(results) < len(node.outputs):
+                return f"has {len(node.outputs)} outputs, but the operator has {len(results)}"
+            results = [
+                b.op("Identity", new) if old.is_graph_output() or not new.producer() else new
+                for old, new in zip(node.outputs, results, strict=False)
+            ]
+    except Unsupported as error:
+        return str(error)
+    except MISFITS as error:
+        return f"its inputs and attributes do not fit together ({error or type(error).__name__})"
+    assert node.graph is not None
+    node.graph.insert_before(node, written)
+    for old, new in zip(node.outputs, results, strict=True):
+        new.name = old.name if old.is_graph_output() else new.name
+        old.replace_all_uses_with(new, replace_graph_outputs=True)
+    node.graph.remove(node, safe=True)
+    return ""
+
+
+def _value(attribute: ir.Attr) -> object:
+    """Return an attribute as lowerings see it; of `dtype`, which is ONNX's number, the element type."""
+    value = attribute.value
+    if attribute.name == "dtype" and attribute.type is ir.AttributeType.INT:
+        return ir.DataType(value)
+    return tuple(value) if isinstance(value, list) else value
