@@ -69,6 +69,16 @@ def test_a_converted_model_is_the_same(tmp_path):
     np.testing.assert_array_equal(made.get_data_to_numpy(), expected.get_data_to_numpy())
 
 
+def test_variables_that_dump_graphs_have_no_effect_and_are_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("MSLITE_DUMP_LEVEL", "1")
+    monkeypatch.setenv("MSLITE_DUMP_PATH", str(tmp_path / "dumps"))
+    with pytest.warns(
+        PinnaceWarning, match="no effect: MSLITE_DUMP_LEVEL and MSLITE_DUMP_PATH; pinnace inspect"
+    ):
+        Converter().convert(FmkType.ONNX, ADD, tmp_path / "add")
+    assert not (tmp_path / "dumps").exists()
+
+
 def test_converter_lite_speaks_as_mindspore_lite_does(tmp_path, capsys):
     main(
         ["--fmk=ONNX", f"--modelFile={ADD}", f"--outputFile={tmp_path / 'add'}", "--optimize=ascend_oriented"]

@@ -341,7 +341,9 @@ def test_info(build) -> None:
         Model().get_model_info(1)
     with pytest.raises(ModelStateError, match="the model is not built: call build_from_file first"):
         Model().get_model_info("engine")
+    assert [Model().get_model_info(key) for key in ("input_shape", "dynamic_dims", "user_info")] == [""] * 3
     model = build("add")
+    assert model.get_model_info("input_shape") == model.get_model_info("dynamic_dims") == ""
     assert model.get_model_info("engine").startswith("onnxruntime")
     with pytest.warns(PinnaceWarning, match=r"no key 'no such key'; the keys are .*memory, .*workers"):
         assert model.get_model_info("no such key") == ""

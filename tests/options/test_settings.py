@@ -231,3 +231,18 @@ def test_weights_to_exchange_are_named_in_one_place(options: dict, message: str)
     settings = silent(options=options)
     with pytest.raises(ConfigError, match=message):
         _ = settings.variable_weights
+
+
+def test_lines_of_the_converter_name_their_weights(tmp_path: Path) -> None:
+    lines = "a.weight:3,4;/a\nb:(8, 2, 1, 1);/b/conv\nonnx::MatMul_12\nc::x:4;/c\n"
+    (tmp_path / "names.txt").write_text(lines)
+    settings = silent(options={"ascend_context": {"variable_weights_file": str(tmp_path / "names.txt")}})
+    assert settings.variable_weights == ("a.weight", "b", "onnx::MatMul_12", "c::x")
+
+
+@pytest.mark.parametrize("name", ["x.lora_up.weight", "x.down.weight", "x.alpha"])
+def test_matrices_that_the_converter_would_insert_are_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "names.txt").write_text(f"w\n{name}:4,8;/x/to_q\n")
+    settings = silent(options={"ascend_context": {"variable_weights_file": str(tmp_path / "names.txt")}})
+    with pytest.raises(ConfigError, match=rf"names.txt:2: '{name}' .*at '/x/to_q'.*apply_lora"):
+        _ = settings.variable_weights

@@ -334,6 +334,8 @@ def test_the_input_shape_of_a_model_of_mindspore(monkeypatch, runner: bool) -> N
     else:
         found.build_from_file(MODEL, pinnace.ModelType.MINDIR, context, "", options)
     assert found.get_inputs()[0].shape == [-1, 3, 224, 224]
+    said = [found.get_model_info(key) for key in ("input_shape", "dynamic_dims")]
+    assert said == [options["ascend_context"]["input_shape"], "1;2"]
     x = np.random.default_rng(0).standard_normal((2, 3, 224, 224)).astype(np.float32)
     alone = [plain.predict([one[None]])[0].get_data_to_numpy()[0] for one in x]
     # float32 on both sides, summed in another order

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from pinnace.api.built import BuiltModel, refusal
+from pinnace.api.built import OF_FILES, BuiltModel, refusal
 from pinnace.api.owner import EngineOwner
 from pinnace.building.exchange import Exchange, NoExchange
 from pinnace.errors import (
@@ -146,11 +146,15 @@ class BaseModel(EngineOwner):
         "not kept", or "off"; "build" is the time of each stage. "memory" is
         "private P, files F" in bytes: P is by how much this process's own memory grew in the build,
         in all its threads; F is the size of the model's files, whose weights processes share where mapped.
-        What predictions take is not in it. Others are the file's user info.
+        What predictions take is not in it. "input_shape" and "dynamic_dims" are those of the configuration,
+        or for which the file was converted, and "user_info" is the file's user info as JSON; they are "" if
+        there is none, and before the build. Others are items of the user info.
         """
         check_type("key", key, str)
         if key == "current_pid":
             return str(os.getpid())
+        if key in OF_FILES and not self.is_built:
+            return ""
         if key == "shareable_weight_mem_handle":
             return self._built().handle()
         if key == "device":
@@ -344,7 +348,8 @@ class BaseModel(EngineOwner):
         inputs = limited(executable.inputs, origin.target.input_shape, origin.target.dynamic_dims)
         exchange = Exchange(origin, others)
         memory = f"private {max(0, private() - before)}, files {origin.source.size}"
-        facts = {**origin.facts, "memory": memory}
+        shapes = {"input_shape": origin.target.input_shape, "dynamic_dims": origin.target.dynamic_dims}
+        facts = {**origin.facts, "memory": memory, **{key: text for key, text in shapes.items() if text}}
         self._run_on(workers, devices, exchange, origin.offer, inputs, facts)
         exchange.keep_later(self._run_kept)
 

@@ -81,6 +81,10 @@ def compilable(
         cast(model, output_type, hidden)
     layout = graph.layout if isinstance(graph, Program) else Layout.NCHW
     info = dict(graph.user_info if isinstance(graph, Program) else graph.metadata_props)
+    if info:
+        import json  # few files have any
+
+        info["user_info"] = json.dumps(info)
     taken = tuple(port(name, i, layout) for i in inputs)
     given = tuple(port(name, o, layout) for o in model.graph.outputs if o.name not in hidden)
     interface = Interface(taken, given, pairs, info)

@@ -13,7 +13,7 @@ from pinnace.converter.optimising import Optimize, Turn, optimised, take_picture
 from pinnace.converter.quantisation import Quantisation, quantised
 from pinnace.converter.raising import raised
 from pinnace.engines.onnxruntime.rules import fuse_blocks
-from pinnace.errors import NotSupportedError
+from pinnace.errors import NotSupportedError, warn
 from pinnace.program import Dialect, Layout
 from pinnace.quantising.likeness import Likeness
 from pinnace.records import dataclass
@@ -90,6 +90,11 @@ def convert(
     if options.save_type not in _OUTPUTS:
         known = " or ".join(kind.name for kind in _OUTPUTS)
         raise NotSupportedError(f"save_type {options.save_type.name}: choose {known}")
+    dumped = [name for name in _DUMPS if os.environ.get(name)]
+    if dumped:
+        warn(
+            f"no effect: {' and '.join(dumped)}; pinnace inspect FILE --onnx OUT writes the graph of a model"
+        )
     dialect, layout, suffix, writer = _OUTPUTS[options.save_type]
     path = Path(output)
     path = followed(path if path.suffix == suffix else Path(f"{path}{suffix}"))
@@ -133,6 +138,10 @@ def convert(
     nodes = sum(len(function.nodes) for function in program.functions.values())
     size = sum(file.stat().st_size for file in files)
     return Summary(tuple(files), before, nodes, source.size, size, precision, error, like)
+
+
+_DUMPS = ("MSLITE_DUMP_LEVEL", "MSLITE_DUMP_PATH")
+"""Variables by which MindSpore Lite's converter writes its graphs between two passes."""
 
 
 def _encrypt(files: Sequence[Path], key: bytes, mode: str) -> None:

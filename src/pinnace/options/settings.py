@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from pathlib import Path
@@ -121,7 +122,7 @@ class Settings:
         path = path if os.path.exists(path) or not os.path.exists(beside) else beside
         lines: dict[str, int] = {}
         for number, line in enumerate(_text(path, _VARIABLE_WEIGHTS).splitlines(), 1):
-            name = line.strip()
+            name = _weight_of(line.strip(), f"{path}:{number}")
             if name in lines:
                 raise ConfigError(f"{path}:{number}: {name!r} is in line {lines[name]} already")
             if name:
@@ -131,6 +132,23 @@ class Settings:
         return tuple(lines)
 
 
+def _weight_of(line: str, where: str) -> str:
+    """Return the weight that a line names: NAME or, as mindspore_lite's converter has it, NAME:SHAPE;NODE."""
+    found = _NODE_LINE.match(line)
+    if found is None:
+        return line
+    name, node = found.groups()
+    if any(part in name for part in _ADAPTER):
+        raise ConfigError(
+            f"{where}: {name!r} is a matrix to be inserted at {node!r}, which Pinnace does not do: leave the "
+            "line out, and call apply_lora with the adapter's file"
+        )
+    return name
+
+
+_NODE_LINE = re.compile(r"(.+?):\(?\d+(?:\s*,\s*\d+)*,?\)?;(.+)")
+_ADAPTER = ("lora_up", ".up.", "lora_down", ".down.", "alpha")
+"""What names of LoRA's matrices have in them."""
 _VARIABLE_WEIGHTS, _VARIABLE_LIST = "variable_weights_file", "variable_weights_list"
 _VARIABLE_SECTIONS = ("ascend_context", "acl_option_cfg_param", "common_context")
 

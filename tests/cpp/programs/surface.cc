@@ -23,6 +23,7 @@ static void Statuses() {
   CHECK(ok && ok == kSuccess && ok == Status::OK() && ok.ToString() == "OK");
   Status bad(kLiteFileError, "no such file");
   CHECK(bad.IsError() && !bad && bad != ok && bad == kLiteFileError && bad.StatusCode() == kLiteFileError);
+  CHECK(kLiteShapeError == 0xFFFFFE6Fu && kLiteOutputParamInvalid == 0xFFFFFD44u && kLiteAclInitFailed == 0xFFFFFFF3u);
   CHECK(int(bad) == int(kLiteFileError) && bad.ToString() == "file error: no such file");
   bad.SetStatusMsg("other");
   CHECK(bad.GetErrDescription() == "other");

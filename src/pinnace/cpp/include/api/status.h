@@ -20,6 +20,8 @@ enum CompCode : uint32_t {
   kLite = 0xF0000000u,
 };
 
+// The codes of MindSpore Lite 2.11. Those of LLMs, ACL and single fields of tensors are here for programs that compare
+// with them; no call returns them.
 enum StatusCode : uint32_t {
   kSuccess = 0,
   kCoreFailed = kCore | 0x1,
@@ -63,19 +65,44 @@ enum StatusCode : uint32_t {
   kLiteFileError = kLite | (0x0FFFFFFF & -10),
   kLiteServiceDeny = kLite | (0x0FFFFFFF & -11),
   kLiteModelRebuild = kLite | (0x0FFFFFFF & -12),
+  kLiteAclInitFailed = kLite | (0x0FFFFFFF & -13),
 
   kLiteOutOfTensorRange = kLite | (0x0FFFFFFF & -100),
   kLiteInputTensorError = kLite | (0x0FFFFFFF & -101),
   kLiteReentrantError = kLite | (0x0FFFFFFF & -102),
+  kLiteLLMWaitProcessTimeOut = kLite | (0x0FFFFFFF & -103),
+  kLiteLLMKVCacheNotExist = kLite | (0x0FFFFFFF & -104),
+  kLiteLLMRepeatRequest = kLite | (0x0FFFFFFF & -105),
+  kLiteLLMRequestAlreadyCompleted = kLite | (0x0FFFFFFF & -106),
+  kLiteLLMEngineFinalized = kLite | (0x0FFFFFFF & -107),
+  kLiteLLMNotYetLink = kLite | (0x0FFFFFFF & -108),
+  kLiteLLMAlreadyLink = kLite | (0x0FFFFFFF & -109),
+  kLiteLLMLinkFailed = kLite | (0x0FFFFFFF & -110),
+  kLiteLLMUnlinkFailed = kLite | (0x0FFFFFFF & -111),
+  kLiteLLMNofiryPromptUnlinkFailed = kLite | (0x0FFFFFFF & -112),
+  kLiteLLMClusterNumExceedLimit = kLite | (0x0FFFFFFF & -113),
+  kLiteLLMProcessingLink = kLite | (0x0FFFFFFF & -114),
+  kLiteLLMOutOfMemory = kLite | (0x0FFFFFFF & -115),
+  kLiteLLMPrefixAlreadyExist = kLite | (0x0FFFFFFF & -116),
+  kLiteLLMPrefixNotExist = kLite | (0x0FFFFFFF & -117),
+  kLiteLLMSeqLenOverLimit = kLite | (0x0FFFFFFF & -118),
+  kLiteLLMNoFreeBlock = kLite | (0x0FFFFFFF & -119),
+  kLiteLLMBlockOutOfMemory = kLite | (0x0FFFFFFF & -120),
   kLiteGraphFileError = kLite | (0x0FFFFFFF & -200),
   kLiteNotFindOp = kLite | (0x0FFFFFFF & -300),
   kLiteInvalidOpName = kLite | (0x0FFFFFFF & -301),
   kLiteInvalidOpAttr = kLite | (0x0FFFFFFF & -302),
   kLiteOpExecuteFailure = kLite | (0x0FFFFFFF & -303),
   kLiteFormatError = kLite | (0x0FFFFFFF & -400),
+  kLiteShapeError = kLite | (0x0FFFFFFF & -401),
+  kLiteDataSizeError = kLite | (0x0FFFFFFF & -402),
+  kLiteDTypeError = kLite | (0x0FFFFFFF & -403),
+  kLiteDeviceDataError = kLite | (0x0FFFFFFF & -404),
+  kLiteHostDataError = kLite | (0x0FFFFFFF & -405),
   kLiteInferError = kLite | (0x0FFFFFFF & -500),
   kLiteInferInvalid = kLite | (0x0FFFFFFF & -501),
   kLiteInputParamInvalid = kLite | (0x0FFFFFFF & -600),
+  kLiteOutputParamInvalid = kLite | (0x0FFFFFFF & -700),
 };
 
 // Copies share what they hold, as copies of a shared_ptr do. Success holds nothing.
