@@ -5,9 +5,16 @@ from __future__ import annotations
 import struct
 
 import numpy as np
+import onnx
+import onnx_ir as ir
 import pytest
-from customs import BOTH, CLOSE, HALF, arrays, ran, refusal, wide
-from onnx import TensorProto
+from customs import BOTH, CLOSE, HALF, arrays, model, ran, refusal, wide
+from onnx import TensorProto, helper
+
+from pinnace.building.origin import build
+from pinnace.compiler.graph import compilable
+from pinnace.options.settings import Settings
+from pinnace.options.target import Target
 
 
 def normalised(x: np.ndarray, gamma: np.ndarray, epsilon: float) -> tuple[np.ndarray, np.ndarray]:
@@ -268,3 +275,56 @@ def test_what_no_test_shows_is_refused_by_name(kind, inputs, attributes, reason)
     said = refusal(kind, inputs, **attributes)
     assert f"Custom:{kind} x1, first at node 'the node'" in said
     assert reason in said
+
+
+def sampled(image: np.ndarray, x: float, y: float) -> np.ndarray:
+    """The pixel of (height, width, size) at a place that may lie between four, or outside, where it is 0."""
+    left, top = int(np.floor(x)), int(np.floor(y))
+    total = np.zeros(image.shape[2])
+    for row, column in ((top, left), (top, left + 1), (top + 1, left), (top + 1, left + 1)):
+        if 0 <= row < image.shape[0] and 0 <= column < image.shape[1]:
+            total += (1 - abs(x - column)) * (1 - abs(y - row)) * wide(image[row, column])
+    return total
+
+
+@pytest.mark.parametrize("opset", [17, 20])
+def test_deformable_attention(opset):
+    sizes = np.array([[4, 3], [2, 5]])
+    value, weights = arrays(21, (2, 22, 2, 4), (2, 3, 2, 2, 3))
+    places = np.random.default_rng(22).uniform(-0.1, 1.1, (2, 3, 2, 2, 3, 2)).astype(np.float32)
+    inputs = {
+        "value": value, "value_spatial_shapes": sizes, "value_level_start_index": np.array([0, 12]),
+        "sampling_locations": places, "attention_weights": weights,
+    }  # fmt: skip
+    (y,) = ran("MultiScaleDeformableAttnFunction", inputs, fixed=("value_spatial_shapes",), opset=opset)
+    expected = np.zeros((2, 3, 2, 4))
+    for batch, query, head, level, point in np.ndindex(places.shape[:-1]):
+        height, width = sizes[level]
+        start = 12 * level
+        image = value[batch, start : start + height * width, head].reshape(height, width, 4)
+        x, at = places[batch, query, head, level, point]
+        seen = sampled(image, x * width - 0.5, at * height - 0.5)
+        expected[batch, query, head] += weights[batch, query, head, level, point] * seen
+    np.testing.assert_allclose(y, expected.reshape(2, 3, 8), rtol=1e-4, atol=1e-5)  # places in float32
+
+
+def test_axes_may_be_attributes_beside_such_nodes():
+    (x,) = arrays(23, (3, 4))
+    unsqueeze = helper.make_node("Unsqueeze", ["x"], ["u"], axes=[1])
+    said = {"input_names": ["x", "r1", "r2"], "output_names": ["y"], "input_index": [0, 1, 2]}
+    custom = helper.make_node("Custom", ["u", "u", "u"], ["y"], type="RotaryMul", **said)
+    ports = [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)]
+    graph = helper.make_graph([unsqueeze, custom], "g", ports, [helper.make_empty_tensor_value_info("y")])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
+    executable = build(made.SerializeToString(), None, Target(threads=1), Settings())
+    (y,) = executable.execution().run([x])
+    np.testing.assert_allclose(y, turned(x, x, x)[:, None], **CLOSE)
+
+
+def test_results_that_nobody_reads_are_not_computed():
+    x, gamma = arrays(24, (2, 8), (8,))
+    made = onnx.load_from_string(model("RmsNorm", {"x": x, "gamma": gamma}, results=2))
+    del made.graph.output[1]
+    graph = compilable(ir.from_proto(made), "a model", None)
+    assert "Reciprocal" not in {node.op_type for node in graph.model.graph}
+    assert graph.interface.outputs[0].shape == (2, 8)

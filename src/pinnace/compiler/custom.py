@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import onnx_ir as ir
@@ -14,9 +14,18 @@ if TYPE_CHECKING:
     from pinnace.ops.older import OlderBuilder
 
 _CUSTOM = "Custom"
-_PARSED = "PromptFlashAttention"
-"""The operator that may also be a node of its own, with inputs by their places."""
-_OF_PARSED = ("query", "key", "value", "atten_mask")
+_OWN_NODES: Mapping[str, Sequence[str]] = {
+    "MultiScaleDeformableAttnFunction": (
+        *("value", "value_spatial_shapes", "value_level_start_index", "sampling_locations"),
+        "attention_weights",
+    ),
+    "PromptFlashAttention": ("query", "key", "value", "atten_mask"),
+}
+"""The operators that exports also write as nodes of their own, with the names of their inputs."""
+_DEFAULTS = {"PromptFlashAttention": {"input_layout": "BNSD"}}
+"""What MindSpore Lite's converter takes for attributes that these lack."""
+_AXES_AS_INPUTS = 13
+"""The operator set that made the axes of Squeeze and Unsqueeze inputs."""
 
 
 def replace(model: ir.Model, name: str, changing: Container[int] = ()) -> None:
@@ -31,6 +40,7 @@ def replace(model: ir.Model, name: str, changing: Container[int] = ()) -> None:
     from pinnace.ops.inference import opset_of  # with the lowerings, which few ONNX models need
     from pinnace.ops.older import OlderBuilder
 
+    _give_axes(model)
     _infer(model, found)
     b = OlderBuilder(changing=changing, opset=opset_of(model), prefix="custom.")
     b.taken.update(value.name or "" for value in _values(model))
@@ -42,12 +52,12 @@ def replace(model: ir.Model, name: str, changing: Container[int] = ()) -> None:
 
 
 def _is_custom(node: ir.Node) -> bool:
-    return not node.domain and node.op_type in (_CUSTOM, _PARSED)
+    return not node.domain and (node.op_type == _CUSTOM or node.op_type in _OWN_NODES)
 
 
 def _type(node: ir.Node) -> str:
-    said = node.attributes.get_string("type", "") if node.op_type == _CUSTOM else node.op_type
-    return f"{_CUSTOM}:{said}"
+    said = node.attributes.get("type")
+    return f"{_CUSTOM}:{node.op_type if node.op_type in _OWN_NODES else said and said.value}"
 
 
 def _values(model: ir.Model) -> Iterator[ir.Value]:
@@ -56,6 +66,19 @@ def _values(model: ir.Model) -> Iterator[ir.Value]:
         yield from graph.initializers.values()
     for node in nodes(model.graph):
         yield from node.outputs
+
+
+def _give_axes(model: ir.Model) -> None:
+    """Make the axes inputs that exporters of nodes `Custom` write as attributes in sets that have none."""
+    for node in nodes(model.graph) if model.opset_imports.get("", 0) >= _AXES_AS_INPUTS else ():
+        if node.op_type in ("Squeeze", "Unsqueeze") and not node.domain and len(node.inputs) == 1:
+            axes = node.attributes.pop("axes", None)
+            if axes is not None and axes.type is ir.AttributeType.INTS:
+                name = f"{node.outputs[0].name}.axes"
+                value = ir.Value(name=name, const_value=ir.tensor(list(axes.value), ir.DataType.INT64, name))
+                model.graph.register_initializer(value)
+                node.resize_inputs(2)
+                node.replace_input_with(1, value)
 
 
 def _infer(model: ir.Model, found: list[ir.Node]) -> None:
@@ -82,6 +105,7 @@ def _replace(b: OlderBuilder, node: ir.Node) -> str:
     """Replace a node; returns the reason why it cannot be."""
     from pinnace.compiler.failures import MISFITS
     from pinnace.ops.families import find
+    from pinnace.ops.inference import infer
     from pinnace.ops.values import Unsupported
     from pinnace.program import Dialect
 
@@ -89,10 +113,11 @@ def _replace(b: OlderBuilder, node: ir.Node) -> str:
     if row is None:
         return "Pinnace does not know this operator of Ascend"
     b.origins = (node.name or "",)
-    attributes = {name: _value(attribute) for name, attribute in node.attributes.items()}
-    if node.op_type == _PARSED:
-        attributes = {"input_layout": "BNSD", **attributes, "input_names": _OF_PARSED}
     try:
+        attributes = {name: _value(attribute) for name, attribute in node.attributes.items()}
+        if node.op_type in _OWN_NODES:
+            own = {"input_names": _OWN_NODES[node.op_type], "input_index": ()}
+            attributes = _DEFAULTS.get(node.op_type, {}) | attributes | own
         with b.scope() as written:
             value = row.lower(b, node.inputs, attributes)
             results = [b.tensor(v) for v in (value if isinstance(value, tuple) else (value,))]
@@ -106,12 +131,18 @@ def _replace(b: OlderBuilder, node: ir.Node) -> str:
         return str(error)
     except MISFITS as error:
         return f"its inputs and attributes do not fit together ({error or type(error).__name__})"
-    assert node.graph is not None
-    node.graph.insert_before(node, written)
+    graph = node.graph
+    assert graph is not None
+    graph.insert_before(node, written)
     for old, new in zip(node.outputs, results, strict=True):
-        new.name = old.name if old.is_graph_output() else new.name
+        if old.is_graph_output():
+            new.name = old.name
+            infer(new, b.opset)
         old.replace_all_uses_with(new, replace_graph_outputs=True)
-    node.graph.remove(node, safe=True)
+    graph.remove(node, safe=True)
+    for part in reversed(written):  # engines would compute results that nobody reads
+        if not any(output.uses() or output.is_graph_output() for output in part.outputs):
+            graph.remove(part, safe=True)
     return ""
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import onnx_ir as ir
@@ -58,16 +58,23 @@ def _named(inputs: Sequence[Value], attributes: Mapping[str, Value]) -> dict[str
     `input_index` has their places among the names; some exports give the operator's own places, and the
     names of just the inputs.
     """
-    names = tuple(attributes.get("input_names") or ())
-    places = tuple(attributes.get("input_index") or ())
+    names, places = (_items(attributes, name) for name in ("input_names", "input_index"))
     if places and max(places) < len(names):
         names = tuple(names[place] for place in places)
-    if len(names) < len(inputs) or (places and len(places) != len(inputs)):
+    if len(names) < len(inputs) or (places and (len(places) != len(inputs) or min(places) < 0)):
         raise Unsupported(f"has {len(inputs)} inputs, which its input_names and input_index do not name")
     given = {name: value for name, value in zip(names, inputs, strict=False) if value is not None}
     if len(given) < sum(value is not None for value in inputs):
         raise Unsupported("has two inputs of one name")
     return given
+
+
+def _items(attributes: Mapping[str, Value], name: str) -> tuple[Any, ...]:
+    """A list of names or places; () where there is none."""
+    kind, value = (int if name == "input_index" else str), attributes.get(name) or ()
+    if not isinstance(value, tuple) or not all(isinstance(item, kind) for item in value):
+        raise Unsupported(f"has {name} {value!r}, which is no list of {kind.__name__}")
+    return value
 
 
 def _custom(*names: str, unused: str = "") -> Callable[[Lowering], Lowering]:
@@ -95,8 +102,9 @@ def _mindspore(b: Builder, name: str, *inputs: Value) -> Value:
 @_custom("RmsNorm", "FusedRmsNormNZ")
 def rms_norm(b: Builder, x: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> Value:
     """Div by the root of the mean square over gamma's dimensions, in float32, and Mul by gamma."""
+    # In the form that engines fuse.
     wide = b.cast(x, _FLOAT)
-    mean = b.op("ReduceMean", b.op("Mul", wide, wide), list(range(-b.rank(gamma), 0)), keepdims=1)
+    mean = b.op("ReduceMean", b.op("Pow", wide, 2.0), list(range(-b.rank(gamma), 0)), keepdims=1)
     root = b.op("Sqrt", b.op("Add", mean, epsilon))
     y = b.cast(b.op("Div", wide, root), b.dtype(x))
     return b.op("Mul", y, b.cast(gamma, b.dtype(x))), b.op("Reciprocal", root)
@@ -243,6 +251,19 @@ def attention(
     y = b.cast(y, b.dtype(query))
     y = y if input_layout == "BNSD" else b.transpose(y, (0, 2, 1, 3))
     return b.op("Reshape", y, [0, 0, -1]) if layout == "BSH" else y
+
+
+@_custom("MultiScaleDeformableAttnFunction", unused="value_level_start_index")
+def deformable_attention(
+    b: Builder,
+    value: Tensor,
+    value_spatial_shapes: Tensor,
+    sampling_locations: Tensor,
+    attention_weights: Tensor,
+) -> Value:
+    """As MindSpore's MultiScaleDeformableAttn; levels begin where the sizes of those before say."""
+    given = value, value_spatial_shapes, None, sampling_locations, attention_weights
+    return _mindspore(b, "MultiScaleDeformableAttn", *given)
 
 
 @_custom("Scatter")

@@ -48,6 +48,8 @@ class OlderBuilder(Builder):
             left["axes"] = self.known(given.pop()).tolist()
         elif op_type == "Split" and len(given) == 1:  # in equal parts, of which older sets need no number
             del left["num_outputs"]
+        elif op_type == "GridSample" and self.opset >= 16:
+            left["mode"] = {"linear": "bilinear", "cubic": "bicubic"}.get(left["mode"], left["mode"])
         elif op_type == "Shape" and self.opset < 15 and left:
             (whole,) = super().emit(op_type, 1, given, {})
             start, end = ([left.pop(name)] for name in ("start", "end"))
