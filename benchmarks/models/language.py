@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.models.writer import INT64, Dimension, Writer
+from benchmarks.models.writer import FLOAT, INT32, INT64, Dimension, Writer
 
 WIDTH, HEADS, LAYERS = 768, 12, 12
 PAST = 128
@@ -142,4 +142,60 @@ def llama_block(path: Path, width: int = 2048, heads: int = 32, groups: int = 4,
     gate = product(y, "gate", width, inner)
     gated = w.node("Mul", w.node("Mul", gate, w.node("Sigmoid", gate)), product(y, "up", width, inner))
     w.output("after", w.node("Add", x, product(gated, "down", inner, width)), [1, 128, width])
+    return w.save(path)
+
+
+def cached_decoder(
+    path: Path, length: Dimension, kept: Dimension,
+    words: int = 4096, width: int = 256, heads: int = 4, layers: int = 4,
+) -> Path:  # fmt: skip
+    """A decoder of 6 million parameters that writes `length` keys and values into caches of `kept` places.
+
+    ids and places (1, length) and mask (1, kept) of int32, keys and values (layers, 1, heads, kept, size);
+    the logits of the last token, and the caches, come back. A place where the mask is 0 is not looked at.
+    """
+    w = Writer()
+    size = width // heads
+    split = w.constant("split", [1, -1, heads, size], np.int64)
+    join = w.constant("join", [1, -1, width], np.int64)
+    ids, places = (w.input(name, [1, length], INT32) for name in ("ids", "places"))
+    mask = w.input("mask", [1, kept], INT32)
+    caches = {n: w.input(n, [layers, 1, heads, kept, size]) for n in ("keys", "values")}
+    each = {n: w.nodes("Split", layers, cache, axis=0) for n, cache in caches.items()}
+    made: dict[str, list[str]] = {n: [] for n in caches}
+    hidden = w.node("Sub", w.node("Cast", mask, to=FLOAT), w.constant("one", 1))
+    hidden = w.node("Mul", hidden, w.constant("much", 1e4))
+    row = w.node("Reshape", places, w.constant("flat", [-1, 1], np.int64))
+    x = w.node("Gather", w.weight("words", words, width), ids)
+    x = w.node("Add", x, w.node("Gather", w.weight("positions", 4096, width), places))
+    for i in range(layers):
+        both = w.dense(w.norm(x, f"{i}.norm1", width), f"{i}.attention", width, 3 * width)
+        thirds = w.nodes("Split", 3, both, w.constant("thirds", [width] * 3, np.int64), axis=2)
+        query = w.node("Transpose", w.node("Reshape", thirds[0], split), perm=[0, 2, 1, 3])
+        for n, part in zip(made, thirds[1:], strict=True):
+            # places come first, so that ScatterND writes whole rows
+            old = w.node(
+                "Transpose",
+                w.node("Squeeze", each[n][i], w.constant("axes", [0, 1], np.int64)),
+                perm=[1, 0, 2],
+            )
+            new = w.node("Squeeze", w.node("Reshape", part, split), w.constant("axis", [0], np.int64))
+            written = w.node("ScatterND", old, w.node("Cast", row, to=INT64), new)
+            written = w.node("Transpose", written, perm=[1, 0, 2])
+            made[n].append(w.node("Unsqueeze", written, w.constant("axes", [0, 1], np.int64)))
+        key, value = (w.node("Squeeze", made[n][i], w.constant("axis", [0], np.int64)) for n in made)
+        scores = w.node(
+            "Div",
+            w.node("MatMul", query, w.node("Transpose", key, perm=[0, 1, 3, 2])),
+            w.constant("scale", size**0.5),
+        )
+        seen = w.node("MatMul", w.node("Softmax", w.node("Add", scores, hidden), axis=-1), value)
+        joined = w.node("Reshape", w.node("Transpose", seen, perm=[0, 2, 1, 3]), join)
+        x = w.node("Add", x, w.dense(joined, f"{i}.out", width, width))
+        up = w.gelu_by_tanh(w.dense(w.norm(x, f"{i}.norm2", width), f"{i}.up", width, 4 * width))
+        x = w.node("Add", x, w.dense(up, f"{i}.down", 4 * width, width))
+    last = w.node("Gather", w.norm(x, "norm", width), w.constant("last", -1, np.int64), axis=1)
+    w.output("logits", w.node("MatMul", last, w.weight("head", width, words)), [1, words])
+    for n in made:
+        w.output(f"{n}_out", w.node("Concat", *made[n], axis=0), [layers, 1, heads, kept, size])
     return w.save(path)

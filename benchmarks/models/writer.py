@@ -14,7 +14,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 Dimension = int | str
-FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
 
 
 class Writer:

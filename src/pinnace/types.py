@@ -59,6 +59,9 @@ class DataType(Enum):
         """Return the member for a numpy dtype. Raises ValueError if there is none. Text and objects are
         STRING.
         """
+        found = _FROM_NUMPY.get(dtype) if dtype.__class__ in _KINDS else None  # others take longer
+        if found is not None:
+            return found
         try:
             known = np.dtype(dtype)
             if known.kind == "U":
@@ -84,6 +87,7 @@ _NUMPY: dict[DataType, np.dtype[np.generic]] = {
     DataType.FLOAT64: np.dtype(np.float64),
 }
 _FROM_NUMPY = {dtype: member for member, dtype in _NUMPY.items()}
+_KINDS = frozenset(dtype.__class__ for dtype in _NUMPY.values())
 
 
 class Format(Enum):

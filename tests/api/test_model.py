@@ -52,7 +52,7 @@ class Counter:
     outputs = (Port("sum", DataType.FLOAT32, (2,)),)
     info = {"engine": "counter"}  # noqa: RUF012
     closed = 0
-    takes_device_memory = queues = False
+    takes_device_memory = writes_free = queues = False
     lost_by_fork = ""
 
     def first_state(self):
@@ -170,6 +170,22 @@ def test_outputs_are_written_in_place(build) -> None:
     model.predict([floats(60), floats(60)], [given])
     assert given.shape == [3, 4, 5]
     np.testing.assert_array_equal(memory, floats(60) * 2)
+
+
+def test_outputs_of_free_shapes_are_written_in_place_if_they_fit(build) -> None:
+    model, ones = build("dense"), np.ones((4, 3), np.float32)
+    memory, smaller = np.full((4, 2), -1, np.float32), np.full((2, 2), -1, np.float32)
+    for _ in range(2):
+        given, other = Tensor(memory), Tensor(smaller)
+        for rows in (4, 2):
+            memory[:] = -1
+            (result,) = model.predict([ones[:rows]], [given])
+            assert result.shape == [rows, 2]
+            assert np.asarray(result).tolist() == [[6, 9]] * rows  # as in tests/api/test_group.py
+            assert (memory == -1).all() == (rows == 2)
+        model.predict([ones], [other])
+        assert np.asarray(other).tolist() == [[6, 9]] * 4
+        assert (smaller == -1).all()
 
 
 def test_outputs_of_other_kinds_get_the_data(build) -> None:

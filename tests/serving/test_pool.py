@@ -270,7 +270,7 @@ def test_larger_requests_of_the_main_thread_are_not_known_to_be_quick():
 
     gate = Free()
     workers = Workers(gate, 1)
-    for rows in (2, 1, 3, 2):
+    for rows in (2, 4, 5, 1):
         workers.run([np.zeros((rows, 1), np.float32)])
         until(lambda: not workers.stats().busy)
     assert gate.threads == ["pinnace-worker", "MainThread", "pinnace-worker", "MainThread"]

@@ -224,6 +224,23 @@ def test_inputs_and_outputs_where_they_are(build, bound):
     np.testing.assert_array_equal(results[1].get_data_to_numpy(), -X)
 
 
+@pytest.mark.parametrize("model", [TWICE, FREE])
+def test_buffers_that_take_turns_are_bound_once(build, bound, model):
+    made = build(model)
+    others = [Tensor(shape=[2, 3], dtype=DataType.FLOAT32, device="gpu:0") for _ in made.get_outputs()[1:]]
+    read, written = Tensor(X, device="gpu:0"), Tensor(np.zeros_like(X), device="gpu:0")
+    for turn in range(1, 7):
+        results = made.predict([read], [written, *others])
+        assert results[0] is written
+        np.testing.assert_array_equal(written.get_data_to_numpy(), 2**turn * X)
+        read, written = written, read
+    assert len(bound) == 2 * (2 + len(others))
+    del results, others, read
+    before = Tensor(7 * X, device="gpu:0")  # perhaps where one of them was
+    made.predict([before], [written, *(Tensor() for _ in made.get_outputs()[1:])])
+    np.testing.assert_array_equal(written.get_data_to_numpy(), 14 * X)
+
+
 def test_outputs_that_nobody_gave_are_on_the_host(build):
     for inputs in ([Tensor(X, device="gpu:0")], [Tensor(X)], [X]):
         outputs = []

@@ -51,7 +51,7 @@ class BuiltModel:
         self.warned: set[str] = set()
         host = Host(devices, workers.executable.takes_device_memory)
         self.inputs = InputPorts(inputs, shapes, refusal_of(e.info for e in workers.executables), host)
-        self.outputs = OutputPorts(workers.executable.outputs, host)
+        self.outputs = OutputPorts(workers.executable.outputs, host, workers.executable.writes_free)
         self._output_shapes: list[Shape] | None = None
 
     def reshaped(self, shapes: tuple[Shape, ...], built: tuple[Shape, ...]) -> BuiltModel:

@@ -117,12 +117,13 @@ def _simulating(device: Simulated, options: DeviceOptions, cpu: CPU, requests: i
             f"{device.kind} provider {options.provider!r} is not known; choose from {known}"
         )
     threads, places = _numbers(cpu, requests, len(device.cores))
+    whole = set(device.cores) == set(allowed_cores())  # binding would move callers to one of them
     half = options.precision_mode in _HALF
     return Target(
         precision=FP16 if half else FP32,
         threads=threads,
         inter_op_threads=_operators(cpu, len(device.cores)),
-        cores=device.cores,
+        cores=() if whole else device.cores,
         parallel_requests=places,
         simulates=str(device),
         device_id=device.id,

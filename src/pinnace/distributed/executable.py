@@ -166,7 +166,7 @@ class DistributedExecutable:
     same order.
     """
 
-    takes_device_memory = queues = False
+    takes_device_memory = writes_free = queues = False
     lost_by_fork = "connections to other ranks belong to the process that made them, not to its forks"
 
     def __init__(

@@ -44,6 +44,9 @@ _OF_MICROSOFT = _named(
 )
 """The same of the domain com.microsoft."""
 
+SHAPED = _OF_ALL | _OF_FIRST | _OF_MICROSOFT
+"""All of these: the shapes of their results follow from those of their inputs."""
+
 _SELECTING = frozenset(("Gather", "Identity", "Reshape", "Slice", "Squeeze", "Unsqueeze"))
 _COMBINING = frozenset(("Concat", "Mul", "Where"))
 _GROWING = frozenset(("Add", "Max", "Min"))

@@ -19,6 +19,9 @@ if TYPE_CHECKING:  # a model from the cache needs no compiler
 State = list[Array]
 """The values that a model instance keeps between predictions; [] for most models."""
 
+BY_SHAPES = "time by shapes"
+"""The fact that the shapes of a request tell how long it takes: "" if the values of integers may, too."""
+
 WITHOUT_ELEMENTS = "without elements"
 """The key of an executable's info: why it takes no input with a dimension of 0, "" if it does."""
 
@@ -70,6 +73,10 @@ class Executable(Protocol):
     @property
     def takes_device_memory(self) -> bool:
         """True if runs accept and return `DeviceArray`s of the target's device in place of arrays."""
+
+    @property
+    def writes_free(self) -> bool:
+        """True if runs write results of free shapes to arrays, and return others where the shapes differ."""
 
     @property
     def queues(self) -> bool:

@@ -120,7 +120,7 @@ class Crew:
     Up to `depth` requests may be at a place: one is computed while the others are sent.
     """
 
-    takes_device_memory = False  # it cannot be used across processes
+    takes_device_memory = writes_free = False  # memory cannot be used across processes
     queues = False
     lost_by_fork = "the devices belong to the process that started them, not to its forks"
 

@@ -9,6 +9,7 @@ from queue import SimpleQueue
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
+from pinnace.engines.protocol import BY_SHAPES
 from pinnace.errors import DataMismatchError, EngineError
 from pinnace.log import DEBUG, WARNING, Log
 from pinnace.serving.request import Request, UnwantedError
@@ -47,7 +48,7 @@ class Worker(Stoppable):
 
     One thread at a time runs on it: a caller that took it while idle, or its own thread. `token` of an idle
     worker has an item, which one thread alone can delete: that thread has the worker, and puts it back.
-    Requests of up to `quick` elements have taken less than `_QUICK`.
+    Requests of up to `quick` elements take less than `_QUICK`, as far as others tell.
     """
 
     def __init__(self, executable: Executable, cores: frozenset[int], group: int = 0) -> None:
@@ -141,15 +142,17 @@ class Worker(Stoppable):
         except BaseException as error:
             request.fail(error)
         else:
-            if perf_counter_ns() - began < _QUICK:
-                self._note_quick(arrays)
+            self._note_quick(arrays, perf_counter_ns() - began)
             request.succeed(results)
 
-    def _note_quick(self, arrays: Sequence[Array]) -> None:
-        if any(array.size <= 1 and array.dtype.kind in "iub" for array in arrays):
-            return  # it may be the number of rounds of a loop
+    def _note_quick(self, arrays: Sequence[Array], taken: int) -> None:
+        counted = any(array.size <= 1 and array.dtype.kind in "iub" for array in arrays)
+        if taken >= _QUICK or (counted and not self.executable.info.get(BY_SHAPES)):
+            return  # the number may be that of the rounds of a loop
         fixed = all(min(port.shape, default=0) >= 0 for port in self.executable.inputs)
-        self.quick = math.inf if fixed else max(self.quick, elements(arrays))
+        # of twice as many elements, such as in a cache that grows, attention takes four times as long
+        known = elements(arrays) * (2 if 4 * taken < _QUICK else 1)
+        self.quick = math.inf if fixed else max(self.quick, known)
 
     def finish(self, batch: Sequence[Request], results: Sequence[list[Array]]) -> None:
         """Count requests of a batch, and pass their results on."""

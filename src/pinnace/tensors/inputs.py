@@ -13,6 +13,7 @@ from pinnace.errors import ArgumentTypeError, DataMismatchError
 from pinnace.records import dataclass
 from pinnace.shapes import Shape, allowed, is_free, takes, written
 from pinnace.tensors.given import Given, SupportsArray, check_inputs, is_array, to_numpy
+from pinnace.tensors.memory import DeviceMemory
 from pinnace.tensors.tensor import Tensor
 from pinnace.types import Array, DataType, Port
 
@@ -68,6 +69,7 @@ class InputPorts:
             for port in ports
         ]
         self._count = len(self._expected)
+        self._place: DeviceMemory | None = None  # the model's, once a request had data there
 
     def tensors(self, warned: set[str]) -> list[Tensor]:
         """Return new tensors without data; `warned` is that of `Tensor.of_port`."""
@@ -88,6 +90,8 @@ class InputPorts:
             value = inputs[place]
             if value.__class__ is Tensor:
                 array = value.array_of(kind, shape)
+                if array is None and self._place is not None:
+                    array = cast("Array | None", value.memory_of(kind, shape, self._place))
             elif value.__class__ is np.ndarray and value.dtype is dtype and value.shape == shape:
                 array = value if value.flags.c_contiguous else None
             else:
@@ -127,8 +131,12 @@ class InputPorts:
             raise mismatch(f"{what} must be {port.dtype}, but got {tensor.dtype}{remedy}")
         if not tensor.has_data:
             raise _without_data(tensor, port)
-        on_device = tensor.on_device
-        array = self._host.data_of(tensor, what) if on_device else tensor.get_data_to_numpy()
+        if tensor.on_device:
+            array = self._host.data_of(tensor, what)
+            if self._host.binds:
+                self._place = tensor._place
+        else:
+            array = tensor.get_data_to_numpy()
         array = array if array.shape == shape else _as_shape(array, port, shape)
         if 0 in array.shape:
             self._check_elements(what, array.shape)

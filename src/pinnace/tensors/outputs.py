@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from typing import Any
+from weakref import ReferenceType, ref
 
 import numpy as np
 
@@ -23,10 +24,13 @@ Places = list[Any]
 class OutputPorts:
     """The outputs of a model."""
 
-    def __init__(self, ports: Sequence[Port], host: Host | None = None) -> None:
-        self.ports, self._host = tuple(ports), host or Host()
+    def __init__(self, ports: Sequence[Port], host: Host | None = None, free: bool = False) -> None:
+        """With `free`, results of free shapes are written to arrays too: see `Executable.writes_free`."""
+        self.ports, self._host, self._free = tuple(ports), host or Host(), free
         self.kinds = [Kind.of_port(port) for port in ports]
-        self._proven: tuple[list[Array], list[Array]] | None = None
+        # Lists that were looked at before, two of them: buffers may take turns.
+        self._proven: tuple[tuple[list[Array], list[Array]], ...] = ()
+        self._bound: tuple[list[ReferenceType[Any]], ...] = ()
         self.warned: set[str] = set()
         """Outputs for which a warning about a tensor of another shape was issued."""
 
@@ -46,12 +50,14 @@ class OutputPorts:
         if found is None:
             self._check(outputs)
             return self._on_device(outputs, arrays)
-        proven, both = self._proven, [*found, *arrays]
-        if proven is None or not _same(both, proven[1]):
-            if not _fits(found, arrays, self.ports):
-                return None
-            proven = self._proven = found, both
-        return proven[0]
+        both = [*found, *arrays]
+        for known, before in self._proven:
+            if _same(both, before):
+                return known
+        if not _fits(found, arrays, self.ports, self._free):
+            return None
+        self._proven = (found, both), *self._proven[:1]
+        return found
 
     def _check(self, outputs: list[Any]) -> None:
         check_elements("outputs", outputs, Tensor, TensorMeta)
@@ -64,6 +70,11 @@ class OutputPorts:
 
     def _on_device(self, outputs: list[Any], arrays: Sequence[Array]) -> Places | None:
         """Return the memory of outputs on the model's device, unless an input or another output shares it."""
+        there = [getattr(value, "_memory", None) for value in outputs]
+        both = [*there, *arrays]
+        for before in self._bound:
+            if _same(both, [one() for one in before]):
+                return there
         found: Places = [None] * len(outputs)
         for place, value in enumerate(outputs):
             if isinstance(value, Tensor) and value.on_device:
@@ -75,6 +86,10 @@ class OutputPorts:
                     data = None if shape is None else data.reshape(shape)
                 if data is not None and self._host.binds:
                     found[place] = None if any(data.shares(o) for o in (*arrays, *found)) else data
+        if found and all(
+            data is not None and data is memory for data, memory in zip(found, there, strict=True)
+        ):
+            self._bound = [ref(one) for one in both], *self._bound[:1]
         return found if any(data is not None for data in found) else None
 
     def _warn_of_shape(self, tensor: Tensor, port: Port) -> None:
@@ -91,12 +106,12 @@ class OutputPorts:
         if not outputs:
             outputs.extend(tensors_of(results, self.kinds))
             return Outputs(outputs)
-        if self._proven is not None and into is self._proven[0]:  # the engine wrote into all of them
+        if into is not None and _same(results, into):  # the engine wrote into all of them
             return Outputs(outputs)
         tensors = Outputs()
         for place, given in enumerate(outputs):
             tensor = given
-            if into is None or into[place] is None:
+            if into is None or results[place] is not into[place]:
                 (tensor,) = tensors_of(results[place : place + 1], self.kinds[place : place + 1])
                 if isinstance(given, Tensor):
                     _copy_into(given, tensor, self.ports[place])
@@ -114,17 +129,19 @@ def _meta(port: Port, shape: Shape) -> TensorMeta:
     return result
 
 
-def _same(arrays: list[Array], others: list[Array]) -> bool:
+def _same(arrays: Sequence[Any], others: Sequence[Any]) -> bool:
+    if len(arrays) != len(others):
+        return False
     for place, array in enumerate(arrays):  # noqa: SIM110 (`all` takes three times as long)
         if array is not others[place]:
             return False
     return True
 
 
-def _fits(outputs: Sequence[Array], inputs: Sequence[Array], ports: Sequence[Port]) -> bool:
+def _fits(outputs: Sequence[Array], inputs: Sequence[Array], ports: Sequence[Port], free: bool) -> bool:
     """Return True if results can be written to the outputs, which must not share memory."""
     return not any(
-        output.shape != port.shape
+        not (output.shape == port.shape or (free and takes(port.shape, output.shape)))
         or not output.flags.writeable
         or output.dtype == object
         or any(np.may_share_memory(output, other) for other in (*inputs, *outputs[:place]))

@@ -83,6 +83,15 @@ class Storage:
         array = self._array
         return array if array is not None and self._kind.dtype is dtype and array.shape == shape else None
 
+    def memory_of(
+        self, dtype: DataType, shape: tuple[int, ...] | None, place: DeviceMemory
+    ) -> DeviceArray | None:
+        """Return the data in the memory `place` if it has this dtype and shape, else None."""
+        if getattr(self, "_place", None) is not place:
+            return None
+        memory = self._memory
+        return memory if memory is not None and self._kind.dtype is dtype and memory.shape == shape else None
+
     def get_data_to_numpy(self) -> Array:
         """Return the data itself, or a copy from a device; zeros of the tensor's shape if none was set.
 

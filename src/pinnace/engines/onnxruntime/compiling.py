@@ -11,6 +11,7 @@ import onnxruntime as ort
 from google.protobuf.message import EncodeError
 
 from pinnace.compiler.graph import Compilable
+from pinnace.engines import lasting
 from pinnace.engines.elements import note
 from pinnace.engines.folding import allowance
 from pinnace.engines.onnxruntime.guards import check_divisors, guard
@@ -87,6 +88,7 @@ def encoded(
         graph.interface.info["rules"] = f"{described(applied)} ({gains.origin})"
     guard(graph.model, chain == ON_CPU)
     note(graph.model, ENGINE if chain == ON_CPU else chain[0][0], graph.interface.info)
+    lasting.note(graph.model, graph.interface.info)
     legalise(graph.model, chain)  # also the nodes of rules and guards
     separate_weights(graph.model, variable)
     allowed = allowance(graph.model)

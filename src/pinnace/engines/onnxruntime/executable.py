@@ -6,7 +6,8 @@ import ctypes
 import math
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
+from weakref import ReferenceType, ref
 
 import numpy as np
 import onnxruntime as ort
@@ -69,7 +70,8 @@ class OnnxruntimeExecutable:
             tiny = all(_size(port) <= _TINY for port in ports)
             self._kind = _CopyingExecution if tiny else _BoundExecution
         else:
-            self._kind = _OrtExecution
+            self._kind = _OrtExecution if DataType.STRING in kinds or interface.states else _FreeExecution
+        self.writes_free = self._kind is _FreeExecution
         self.takes_device_memory = self._kind is _DeviceExecution
 
     def execution(self, state: State | None = None) -> Execution:
@@ -119,6 +121,38 @@ class _OrtExecution:
     def _compute(self, feed: dict[str, Array]) -> list[Array]:
         results: list[Array] = self._session.run(self._fetch, feed, self._options)
         return results
+
+
+class _FreeExecution(_OrtExecution):
+    """Runs of a model with free shapes, whose results are written to arrays that a caller gives.
+
+    If their shapes are others, onnxruntime says so; then it runs again, and from then on nothing is bound.
+    """
+
+    def __init__(self, session: ort.InferenceSession, interface: Interface, state: State) -> None:
+        super().__init__(session, interface, state)
+        self._binding = session.io_binding()._iobinding
+        self._binds = True
+
+    def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
+        """Compute the outputs. Raises `EngineError` if onnxruntime fails."""
+        if outputs is None or not self._binds:
+            return super().run(arrays)
+        binding = self._binding
+        try:
+            for name, array in zip(self._names, arrays, strict=True):
+                binding.bind_input(name, array)
+            for name, array in zip(self._fetch, outputs, strict=True):
+                binding.bind_ortvalue_output(name, _value_of(array, _HOST))
+            self._session.run_with_iobinding(binding, self._options)
+        except FAILURES:
+            results = super().run(arrays)
+            self._binds = False
+            return results
+        finally:
+            binding.clear_binding_inputs()
+            binding.clear_binding_outputs()
+        return list(outputs)
 
 
 class _ValueExecution(_OrtExecution):
@@ -235,16 +269,44 @@ class _CopyingExecution(_FixedExecution):
 class _DeviceExecution(_OrtExecution):
     """Runs on a device, with arrays in its memory or the host's.
 
-    Everything is bound again for each run: onnxruntime copies arrays in host memory when they are bound, and
-    they may have changed since. Nothing stays bound, so memory can be freed between runs.
+    Device memory alone stays bound by address, which keeps nothing alive; two bindings serve buffers that
+    take turns. Otherwise everything is bound again for each run: onnxruntime copies arrays in host memory
+    when they are bound, and they may have changed since.
     """
 
     def __init__(self, session: ort.InferenceSession, interface: Interface, state: State) -> None:
         super().__init__(session, interface, state)
-        self._binding = session.io_binding()
+        self._whole, self._binding = session, session.io_binding()
+        self._bound: list[tuple[ort.IOBinding, list[ReferenceType[OrtArray]]]] = []
 
     def run(self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None = None) -> list[Array]:
         """Compute the outputs. Raises `EngineError` if onnxruntime fails."""
+        there = None if self.state or outputs is None else _all_there((*arrays, *outputs))
+        try:
+            if there is None:
+                return self._run_anywhere(arrays, outputs)
+            binding = self._binding_of(there)
+            self._session.run_with_iobinding(binding._iobinding, self._options)
+            binding.synchronize_outputs()
+        except FAILURES as error:
+            self._bound = []
+            raise EngineError(f"onnxruntime: {starting.with_hint(str(error))}") from None
+        return cast("list[Array]", list(outputs or ()))
+
+    def _binding_of(self, given: Sequence[OrtArray]) -> ort.IOBinding:
+        """Return a binding of inputs and outputs that are all in device memory."""
+        for binding, before in self._bound:
+            if all(one() is array for one, array in zip(before, given, strict=True)):
+                return binding
+        new = self._whole.io_binding()
+        for name, array in zip(self._names, given, strict=False):
+            array.bind_input(new, name)
+        for name, array in zip(self._fetch, given[len(self._names) :], strict=True):
+            array.bind_output(new, name)
+        self._bound = [(new, [ref(array) for array in given]), *self._bound[:1]]
+        return new
+
+    def _run_anywhere(self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None) -> list[Array]:
         count = len(self._fetch) - len(self.state)
         into = [*([None] * count if outputs is None else outputs), *([None] * len(self.state))]
         binding = self._binding
@@ -257,13 +319,17 @@ class _DeviceExecution(_OrtExecution):
             binding.synchronize_outputs()
             values = zip(binding.get_outputs(), into, strict=True)
             results = [_as_array(value) if given is None else given for value, given in values]
-        except FAILURES as error:
-            raise EngineError(f"onnxruntime: {starting.with_hint(str(error))}") from None
         finally:
             binding.clear_binding_inputs()
             binding.clear_binding_outputs()
         results, self.state = results[:count], results[count:]
         return results
+
+
+def _all_there(given: Sequence[object]) -> list[OrtArray] | None:
+    """Return these if they are all in device memory that keeps its address, else None."""
+    there = [one for one in given if isinstance(one, OrtArray) and one.stays]
+    return there if len(there) == len(given) else None
 
 
 def _size(port: Port) -> int:

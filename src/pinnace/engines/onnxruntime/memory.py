@@ -42,10 +42,11 @@ class OrtDeviceMemory:
 
     @classmethod
     def of(cls, target: Target) -> OrtDeviceMemory:
-        """Return the memory of a target that is an accelerator, or simulates one."""
+        """Return the memory of a target that is or simulates an accelerator, the same object each time."""
         if target.simulates:
-            return cls(target.simulates, "cpu", 0)
-        return cls(f"{target.device}:{target.device_id}", _DEVICES[target.device], target.device_id)
+            return _known.setdefault(target.simulates, cls(target.simulates, "cpu", 0))
+        name = f"{target.device}:{target.device_id}"
+        return _known.setdefault(name, cls(name, _DEVICES[target.device], target.device_id))
 
     def __str__(self) -> str:
         return self.name
@@ -55,6 +56,9 @@ class OrtDeviceMemory:
         held = OrtArray(_Block(self, array.nbytes), array.shape, array.dtype)
         held.write(array)
         return held
+
+
+_known: dict[str, OrtDeviceMemory] = {}
 
 
 class _Block:
@@ -69,10 +73,11 @@ class _Block:
         if place.device == "cuda":
             starting.preload()
         with self._named("cannot be allocated"):
-            self.value = self._of(np.zeros(1, np.uint8)) if self._is_fixed else self._empty()
+            self.value = self._of(np.zeros(1, np.uint8)) if self.is_fixed else self._empty()
 
     @property
-    def _is_fixed(self) -> bool:
+    def is_fixed(self) -> bool:
+        """True if onnxruntime cannot change it in place."""
         return self.place.device == "cann"
 
     def _empty(self) -> ort.OrtValue:
@@ -86,7 +91,7 @@ class _Block:
     def write(self, data: npt.NDArray[np.uint8]) -> None:
         """Copy all bytes from host memory."""
         with self._named("cannot be copied there"):
-            if self._is_fixed:
+            if self.is_fixed:
                 self.value = self._of(data)
             else:
                 self.value.update_inplace(data)
@@ -119,6 +124,11 @@ class OrtArray:
     def size(self) -> int:
         """Number of elements."""
         return math.prod(self.shape)
+
+    @property
+    def stays(self) -> bool:
+        """True if the memory keeps its address when it is written."""
+        return not self.block.is_fixed
 
     def reshape(self, shape: tuple[int, ...]) -> Self:
         """Return the same memory with other dimensions."""

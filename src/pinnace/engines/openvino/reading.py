@@ -21,6 +21,7 @@ from openvino.op import Constant
 from pinnace.compiler.graph import Compilable
 from pinnace.compiler.nodes import nodes
 from pinnace.compiler.plan import PLANNED
+from pinnace.engines import lasting
 from pinnace.engines.folding import allowance
 from pinnace.engines.openvino.guards import guard
 from pinnace.engines.openvino.halves import HALVED, keep_halves
@@ -122,6 +123,7 @@ def encoded(graph: Compilable, source: Source | None = None) -> OpenvinoModel:
     allowed = allowance(graph.model)
     if not (allowed.folds and allowed.fits) or allowed.max_result < _MIN_ALLOWANCE:
         raise EngineError(f"{graph.name}: constant folding by OpenVINO would exceed the bounds of a build")
+    lasting.note(graph.model, graph.interface.info)
     respell(graph.model)
     variable = {name for v in graph.variable.values() for name in v.names}
     _read_within(graph.model, source)
