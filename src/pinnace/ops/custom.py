@@ -187,6 +187,8 @@ def norm_and_rotary(
 # -- attention -------------------------------------------------------------------------------------
 
 
+_LONGEST = 65536
+"""The most tokens that these operators take: a window of so many shows all, and so does 0 to come."""
 _LAYOUTS = {"BSH": "BSH", "BNSD": "BNSD", "BSND": "BSND", "BNSD_BSND": "BNSD"}
 """The order of dimensions of query, key and value, by `input_layout`, whose end is that of the result."""
 
@@ -211,12 +213,7 @@ def _hidden(b: Builder, scores: Tensor, mask: Tensor) -> Tensor:
     return b.op("Where", truth, b.like(_LOWEST, scores), scores)
 
 
-@_custom(
-    "PromptFlashAttention",
-    "InnerPromptFlashAttention",
-    "IncreFlashAttention",
-    unused="pre_tokens next_tokens",
-)
+@_custom("PromptFlashAttention", "InnerPromptFlashAttention", "IncreFlashAttention")
 def attention(
     b: Builder,
     query: Tensor,
@@ -227,11 +224,18 @@ def attention(
     scale_value: float = 1.0,
     input_layout: Literal["BSH", "BNSD", "BSND", "BNSD_BSND"] = "BSH",
     num_key_value_heads: int = 0,
+    pre_tokens: int = _LONGEST,
+    next_tokens: int = 0,
     sparse_mode: Literal[0, 1] = 0,
     inner_precise: Literal[0, 1, 4] = 1,
     block_size: Literal[0] = 0,
 ) -> Value:
-    """MatMul, Where, Softmax, MatMul; pre_tokens and next_tokens say nothing beside a whole mask."""
+    """MatMul, Where, Softmax, MatMul."""
+    if atten_mask is not None and (pre_tokens < _LONGEST or 0 < next_tokens < _LONGEST):
+        raise Unsupported(
+            f"shows {pre_tokens} keys before a query and {next_tokens} after it, but beside a mask only all "
+            f"keys ({_LONGEST} or more; 0 after it) are supported"
+        )
     few = num_key_value_heads or num_heads
     if few < 1 or num_heads % few:
         raise Unsupported(f"has {num_heads} heads of queries and {few} of keys, which do not divide them")
