@@ -53,12 +53,46 @@ def pool(b: Builder, op_type: str, rank: int, x: Tensor, *, pooling: _Pooling) -
     padding = window(pooling.pad_mode, pooling.pad_list, rank)
     image, rounding_up = images_first(b, x, pooling.format), bool(pooling.ceil_mode)
     if op_type == "MaxPool":
+        image, padding = _taking_up(b, image, padding)
         image = reached(b, image, kernel, steps, padding)
         y = b.op("MaxPool", image, kernel_shape=kernel, strides=steps, ceil_mode=rounding_up, **padding)
     else:
         counted = pooling.count_include_pad and rank == 3  # padding of AvgPool does not count
         y = average(b, image, kernel, steps, padding, rounding_up, counted, pooling.divisor_override)
     return images_back(b, y, pooling.format)
+
+
+def above_zero(x: ir.Value) -> bool:
+    """Return whether no element of a tensor is below zero, as far as the node that makes it tells."""
+    node = x.producer()
+    if node is not None and node.op_type == "Clip" and node.domain == "":
+        least = node.inputs[1].const_value if len(node.inputs) > 1 and node.inputs[1] is not None else None
+        return least is not None and bool(least.numpy() >= 0)
+    return node is not None and (node.op_type, node.domain) in {("Relu", ""), ("Sigmoid", ""), ("Abs", "")}
+
+
+def _taking_up(b: Builder, x: Tensor, padding: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
+    """Return the image and the padding of a MaxPool, which takes up a Pad with zeros where nothing is less.
+
+    Converters write both, because MindSpore's MaxPool does not pad.
+    """
+    node, size = x.producer(), b.rank(x) - 2
+    if padding or node is None or node.op_type != "Pad" or node.domain:
+        return x, padding
+    given = [b.known(v) if v is not None else None for v in (*node.inputs[1:], None, None)][:2]
+    mode = node.attributes.get_string("mode", "constant")
+    image, pads, filler = node.inputs[0], *given
+    if image is None or pads is None or len(node.inputs) > 3 or mode != "constant" or not above_zero(image):
+        return x, padding
+    rows = pads.reshape(2, -1)
+    if (
+        rows.shape[1] != size + 2
+        or rows.min() < 0
+        or rows[:, :2].any()
+        or (filler is not None and filler != 0)
+    ):
+        return x, padding
+    return image, {"pads": [int(n) for n in rows[:, 2:].reshape(-1)]}
 
 
 @primitives({"AvgPool1D": 1, "AvgPool2D": 2, "AvgPool3DExt": 3})

@@ -9,9 +9,10 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.converter.primitives import Primitives, number_of
-from pinnace.converter.rules import Rules, choices, resize, rules, shapes
+from pinnace.converter.rules import Rules, borders, choices, resize, rules, shapes
 from pinnace.ops.formulas import function
 
+assert borders
 assert choices
 assert resize
 assert shapes  # their functions are those of rules
@@ -266,7 +267,7 @@ _SHAPES: Rules = rules(
         if mode == "constant" and is_float(data) and known(filled) is not None and known(filled) == 0:
             return op("Pad", data, paddings=in_pairs_of(both))
         if mode == "constant":
-            return PadV3(data, last_first(both), filled)
+            return with_border(data, both, filled)
         raise Unsupported(f"has mode {mode}, and PadV3 of known sizes is written for constant alone")
     Range: start, limit, delta -> counted(start, limit, delta)
     Unique: X, axis: int | None = None, sorted: int = 1 -> told_apart(X, axis, not sorted)
@@ -346,9 +347,10 @@ _NETWORKS: Rules = rules(
             raise Unsupported("is not over two dimensions, or has an auto_pad of which the padding depends on the size")
         if results() > 1:
             return pooled_with_places(X, kernel_shape, bool(ceil_mode), (dilations or (1, 1), pads or (0, 0, 0, 0), strides or (1, 1)), bool(storage_order))
-        if max(pads or (0,)) or ceil_mode or max(dilations or (1,)) > 1:
+        same = is_same(X, kernel_shape, pads or (0,) * 4, strides or (1, 1))
+        if (max(pads or (0,)) and not same) or ceil_mode or max(dilations or (1,)) > 1:
             raise Unsupported("pads, rounds up, or has gaps in its windows, and MindSpore's MaxPool does not")
-        MaxPool(X, kernel_size=(1, 1, *kernel_shape), strides=(1, 1, *(strides or (1, 1))), pad_mode="VALID")
+        MaxPool(X, kernel_size=(1, 1, *kernel_shape), strides=(1, 1, *(strides or (1, 1))), pad_mode="SAME" if same else "VALID")
     AveragePool: X, auto_pad: str = "NOTSET", ceil_mode: int = 0, count_include_pad: int = 0, dilations: Ints = (), kernel_shape: Ints = (), pads: Ints = (), strides: Ints = () ->
         if pads_itself(X, auto_pad) and rank(X) == 4 and not count_include_pad and not ceil_mode and max(dilations or (1,)) == 1:
             return AvgPool(X, kernel_shape, strides or (1, 1), "SAME")

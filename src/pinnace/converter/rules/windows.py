@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import function
+from pinnace.ops.pool import above_zero
 from pinnace.ops.values import Unsupported
 
 _Ints = tuple[int, ...]
@@ -68,9 +69,7 @@ def pooled(
             sides = added[i], added[i + size]
             beyond[i + size] = _overhang(lengths[i], kernel[i], dilations[i], strides[i], sides)
     if op_type == "MaxPool":
-        kind = b.dtype(x).numpy()
-        least = np.finfo(kind).min if np.issubdtype(kind, np.floating) else np.iinfo(kind).min
-        wide = _padded(b, x, [n + m for n, m in zip(added, beyond, strict=True)], float(least))
+        wide = _padded(b, x, [n + m for n, m in zip(added, beyond, strict=True)], _least(b, x))
         return _plain(b, op_type, wide, kernel, dilations, strides)
     wide = _padded(b, _padded(b, x, added, 0), beyond, 0)
     y = _plain(b, op_type, wide, kernel, dilations, strides)
@@ -134,6 +133,14 @@ def _overhang(length: int, kernel: int, dilation: int, stride: int, pads: tuple[
     if (count - 1) * stride >= length + pads[0]:  # a window that begins in the padding is left out
         count -= 1
     return max(0, (count - 1) * stride + reach - inside)
+
+
+def _least(b: Builder, x: ir.Value) -> float:
+    """Return a number that no element of a tensor is less than."""
+    if above_zero(x):
+        return 0.0  # the padding that MindSpore Lite 2.0 knows, too
+    kind = b.dtype(x).numpy()
+    return float(np.finfo(kind).min if np.issubdtype(kind, np.floating) else np.iinfo(kind).min)
 
 
 def _padded(b: Builder, x: ir.Value, pads: Sequence[int], value: float) -> ir.Value:
