@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from pinnace.api.data_parallel import DataParallel
     from pinnace.api.group import ModelGroup
     from pinnace.api.infer import LiteInfer
+    from pinnace.api.multi import ModelExecutor, MultiModelRunner
     from pinnace.api.runner import ModelParallelRunner, RunnerConfig
     from pinnace.engines.steps import OperatorTime, Profile
     from pinnace.ranking import Ranked, labels
@@ -77,6 +78,7 @@ _LATER = {
     "api.data_parallel": ("DataParallel",),
     "api.group": ("ModelGroup",),
     "api.infer": ("LiteInfer",),
+    "api.multi": ("ModelExecutor", "MultiModelRunner"),
     "api.runner": ("ModelParallelRunner", "RunnerConfig"),
     "engines.steps": ("OperatorTime", "Profile"),
     "ranking": ("Ranked", "labels"),
@@ -127,12 +129,14 @@ __all__ = [
     "GPUDeviceInfo",
     "LiteInfer",
     "Model",
+    "ModelExecutor",
     "ModelFormatError",
     "ModelGroup",
     "ModelGroupFlag",
     "ModelParallelRunner",
     "ModelStateError",
     "ModelType",
+    "MultiModelRunner",
     "NotSupportedError",
     "OperatorTime",
     "Outputs",

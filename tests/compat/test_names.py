@@ -13,7 +13,16 @@ import pinnace
 NAMES = {
     "context": ["AscendDeviceInfo", "CPUDeviceInfo", "Context", "DeviceInfo", "GPUDeviceInfo"],
     "lite_infer": ["LiteInfer"],
-    "model": ["Model", "ModelGroup", "ModelGroupFlag", "ModelParallelRunner", "ModelType", "RunnerConfig"],
+    "model": [
+        "Model",
+        "ModelExecutor",
+        "ModelGroup",
+        "ModelGroupFlag",
+        "ModelParallelRunner",
+        "ModelType",
+        "MultiModelRunner",
+        "RunnerConfig",
+    ],
     "tensor": ["DataType", "Format", "Tensor", "TensorMeta"],
 }
 

@@ -267,7 +267,11 @@ class Converter:
         from pinnace.converter.convert import Conversion
         from pinnace.converter.frontends import convert_from, turned
         from pinnace.converter.sections import quantisation
+        from pinnace.converter.splitting import pairs
         from pinnace.options.settings import sections_of
+
+        sections = {**(sections_of(config_file) if config_file else {}), **self._config}
+        split = sections.pop("SplitGraph", {}).get("split_node_name", "")
 
         options = Conversion(
             save_type=self.save_type,
@@ -281,7 +285,8 @@ class Converter:
             if self.enable_encryption
             else None,
             trust=self.trust,
-            quantise=quantisation({**(sections_of(config_file) if config_file else {}), **self._config}),
+            quantise=quantisation(sections),
+            split=pairs(split),
         )
         if self.enable_encryption and options.encrypt is None:
             raise ArgumentValueError("enable_encryption needs encrypt_key.")

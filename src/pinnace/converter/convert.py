@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
-from pinnace.converter import intermediate
+from pinnace.converter import intermediate, splitting
 from pinnace.converter.checking import difference, likeness
 from pinnace.converter.optimising import Optimize, Turn, optimised, take_pictures
 from pinnace.converter.quantisation import Quantisation, quantised
@@ -52,6 +53,7 @@ class Conversion:
     encrypt: tuple[bytes, str] | None = None
     quantise: Quantisation | None = None
     trust: bool = False
+    split: tuple[splitting.Pair, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,8 @@ def convert(
         warn(
             f"no effect: {' and '.join(dumped)}; pinnace inspect FILE --onnx OUT writes the graph of a model"
         )
+    if options.split and (options.save_type is not ModelType.MINDIR or options.encrypt or options.turn):
+        raise NotSupportedError("[SplitGraph] is for .mindir without encryption, and without input_format")
     dialect, layout, suffix, writer = _OUTPUTS[options.save_type]
     path = Path(output)
     path = followed(path if path.suffix == suffix else Path(f"{path}{suffix}"))
@@ -105,6 +109,7 @@ def convert(
         source = Source.of_buffer(decrypted(source.data, *options.decrypt, source.name))
     model = intermediate.read(source, kind, options.input_shape)
     before = sum(1 for _ in model.graph.all_nodes())
+    parts = splitting.split(model, options.split, path.stem) if options.split else []
     stage("optimising")
     optimised(model, options.optimize, source.name)
     precision, samples = "float16 weights" if options.half else "as in the model", _NO_SAMPLES
@@ -136,6 +141,11 @@ def convert(
             _encrypt(written, *options.encrypt)
     files = [path.parent / file.relative_to(place.parent) for file in written]
     nodes = sum(len(function.nodes) for function in program.functions.values())
+    for number, part in enumerate(parts):
+        bare = replace(options, input_shape="", split=(), decrypt=None)
+        whole = Source.of_buffer(part.serialised(source.name), source.folder)
+        place = path.with_name(f"{path.stem}_{number}")
+        files += convert(whole, ModelType.ONNX, place, bare, stage, (*own, *inputs)).files
     size = sum(file.stat().st_size for file in files)
     return Summary(tuple(files), before, nodes, source.size, size, precision, error, like)
 

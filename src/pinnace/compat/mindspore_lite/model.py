@@ -1,5 +1,23 @@
 """`mindspore_lite.model`."""
 
-from pinnace import Model, ModelGroup, ModelGroupFlag, ModelParallelRunner, ModelType, RunnerConfig
+from pinnace import (
+    Model,
+    ModelExecutor,
+    ModelGroup,
+    ModelGroupFlag,
+    ModelParallelRunner,
+    ModelType,
+    MultiModelRunner,
+    RunnerConfig,
+)
 
-__all__ = ["Model", "ModelGroup", "ModelGroupFlag", "ModelParallelRunner", "ModelType", "RunnerConfig"]
+__all__ = [
+    "Model",
+    "ModelExecutor",
+    "ModelGroup",
+    "ModelGroupFlag",
+    "ModelParallelRunner",
+    "ModelType",
+    "MultiModelRunner",
+    "RunnerConfig",
+]
