@@ -36,7 +36,7 @@ _TABLE = Path(__file__).parent.parent / "src" / "pinnace" / "engines" / "element
 _ENGINES = ("onnxruntime",)
 _FINE = ("right", "error")
 _FUSED = {
-    "Conv": ("com.microsoft:FusedConv", "com.microsoft.nchwc:Conv"),
+    "Conv": ("com.microsoft:FusedConv",),
     "Gemm": ("com.microsoft:FusedGemm",),
 }
 """Kernels of onnxruntime that run in place of others when it has fused operators; inputs are at the same places."""

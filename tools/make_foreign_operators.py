@@ -24,7 +24,7 @@ from onnx import helper
 from onnxruntime.capi import onnxruntime_pybind11_state as state
 from tests.requests import batch
 from tests.requests.__main__ import ALL_FRESH
-from tests.requests.calls import BLOCKS, CALLS, Call, subject_of
+from tests.requests.calls import CALLS, Call, subject_of
 from tests.requests.trial import Progress, Tally, tried
 
 from pinnace.engines.onnxruntime import foreign, kernels
@@ -40,9 +40,8 @@ def main() -> int:
     parser.add_argument("--only", default="", help="names of operators, with commas between")
     parser.add_argument("--check", action="store_true", help="write nothing; fail where one listed is wrong")
     arguments = parser.parse_args()
-    # No file needs operators in blocks of channels: onnxruntime makes them for one CPU.
-    calls = [c for c in CALLS if c.domain != BLOCKS]
-    calls = [c for c in calls if not arguments.only or c.op_type in arguments.only.split(",")]
+    only = arguments.only.split(",") if arguments.only else ()
+    calls = [c for c in CALLS if c.domain and (not only or c.op_type in only)]
     with patch.object(kernels, "refusal", lambda node: ""):
         wrong = _wrong(calls, arguments.models, arguments.requests, arguments.seed)
     listed = json.loads(_TABLE.read_text()) if _TABLE.exists() else {}
