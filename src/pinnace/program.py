@@ -132,8 +132,9 @@ class Program:
     """A whole model: `main` is the entry, `functions` holds every function by name, including `main`.
 
     `folder` is the base of external weights, None for a model from bytes. `input_names`, `output_names` and
-    `user_info` are for the user; names default to those of `main`. In MindIR a node with several results has
-    one output for the tuple of them (`tuple_results`); in `.ms` it has one output for each.
+    `user_info` are for the user; names default to those of `main`. `converted_for` has the `input_shape` and
+    `dynamic_dims` that a converter was given (`tensors.gears`), if any. In MindIR a node with several results
+    has one output for the tuple of them (`tuple_results`); in `.ms` it has one output for each.
     """
 
     main: Function
@@ -145,6 +146,7 @@ class Program:
     source: str = ""
     folder: str | None = None
     user_info: Mapping[str, str] = field(default_factory=dict)
+    converted_for: Mapping[str, str] = field(default_factory=dict)
     input_names: Sequence[str] = ()
     output_names: Sequence[str] = ()
     tuple_results: bool = True

@@ -105,9 +105,19 @@ def parted(found: Sizes, counts: Sequence[int]) -> list[Sizes]:
     return [tuple(one[end - n : end] for one in found) for end, n in zip(ends, counts, strict=True)]
 
 
+def agrees(free: Sequence[int], within: Sequence[range]) -> bool:
+    """Return True if free dimensions may have these sizes; -1 is any."""
+    return all(size == -1 or size in limit for size, limit in zip(free, within, strict=True))
+
+
 def allowed(found: Sizes, free: Sequence[int]) -> bool:
     """Return True if the free dimensions may have these sizes."""
-    return any(all(size in within for size, within in zip(free, one, strict=True)) for one in found)
+    return any(agrees(free, one) for one in found)
+
+
+def alternatives(text: str) -> Sizes:
+    """Parse what `written` made."""
+    return sizes(flattened(text)) if text else ()
 
 
 def written(found: Sizes) -> str:

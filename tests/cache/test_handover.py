@@ -441,6 +441,22 @@ def test_master_and_slave_are_on_the_same_device(cache, product, tmp_path, monke
     slave.end()
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"pids": ""},
+        {"pids": " , "},
+        {"ascend_context": {"shareable_weight_pid_list": ""}},
+        {"shared_mem_handle": ""},
+    ],
+)
+def test_an_empty_list_of_processes_is_an_error_of_the_build(product, options):
+    (key,) = options
+    wanted = "shareable_weight_mem_handle" if key == "shared_mem_handle" else "shareable_weight_pid_list"
+    with pytest.raises(ConfigError, match=rf"\[ascend_context\] {wanted} is empty: give"):
+        pinnace.Model().build_from_file(str(product[0]), pinnace.ModelType.ONNX, config_dict=options)
+
+
 def test_a_master_that_admitted_nobody_says_so(cache, product):
     model = pinnace.Model()
     model.build_from_file(str(product[0]), pinnace.ModelType.ONNX)

@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from pinnace import formats
+from pinnace import Model, ModelType, formats
 from pinnace.cli.quickstart import MODEL, data
 
 # Parameters and their bytes: mindspore.nn.GraphCell(mindspore.load(...)).get_parameters() of MindSpore 2.10.
@@ -46,6 +46,19 @@ def test_nodes_have_the_names_of_the_file(pinnace):
     nodes = pinnace("inspect", data(MODEL), "--nodes", "--json").json["nodes"]
     assert {"name": "Default/sm-Softmax/Softmax-op0", "primitive": "Softmax"} in nodes
     assert "nodes" not in pinnace("inspect", data(MODEL), "--json").json
+
+
+def test_weights_have_the_names_that_a_list_of_variable_weights_takes(pinnace, tmp_path):
+    assert "weights" not in pinnace("inspect", data(MODEL), "--json").json
+    listed = pinnace("inspect", data(MODEL), "--weights", "--json").json["weights"]
+    assert {"name": "conv_stem.weight", "dtype": "FLOAT32", "shape": [32, 3, 3, 3]} in listed
+    shown = pinnace("inspect", data(MODEL), "--weights", "--all").out
+    assert re.search(r"^ +fc.bias +FLOAT32 +\[1000\]$", shown, re.MULTILINE)
+    names = tmp_path / "names.txt"
+    names.write_text("\n".join(weight["name"] for weight in listed))
+    model = Model()
+    options = {"common_context": {"variable_weights_file": str(names)}}
+    model.build_from_file(data(MODEL), ModelType.MINDIR, None, "", options)  # takes every one of them
 
 
 def test_the_text_reads_in_a_pipe(pinnace):

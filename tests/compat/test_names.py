@@ -27,6 +27,12 @@ NAMES = {
 }
 
 
+@pytest.mark.parametrize("module", ["mindspore_lite", "mindspore_lite.llm_engine"])
+def test_a_name_that_there_is_not_is_missing_in_mindspore_lite(module):
+    with pytest.raises(AttributeError, match="module 'mindspore_lite' has no attribute 'Foo'"):
+        import_module(f"pinnace.compat.{module}").Foo  # noqa: B018
+
+
 @pytest.mark.parametrize("module", NAMES)
 def test_a_module_gives_pinnaces_own_names(module):
     package = import_module("pinnace.compat.mindspore_lite")

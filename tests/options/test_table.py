@@ -17,7 +17,7 @@ from pinnace.options.forms import Number, TextFormat, Words
 from pinnace.options.settings import Settings
 from pinnace.options.table import CONTEXT, PLACES, SECTIONS, Option
 from pinnace.shapes import flattened, written
-from pinnace.tensors.resizing import limited
+from pinnace.tensors.gears import limited
 from pinnace.types import DataType, Port
 
 MODEL = str(Path(pinnace.__file__).parent / "data" / "efficientnet_lite0.mindir")

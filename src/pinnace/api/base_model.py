@@ -28,8 +28,9 @@ from pinnace.options import arguments
 from pinnace.options.arguments import check_timeout, check_type
 from pinnace.serving.pool import Workers
 from pinnace.serving.threads import WorkerGroup
+from pinnace.tensors.gears import limited
 from pinnace.tensors.given import Given, check_inputs
-from pinnace.tensors.resizing import check_resize, limited, resized, shapes_to_build
+from pinnace.tensors.resizing import check_resize, resized, shapes_to_build
 from pinnace.tensors.tensor import Outputs, Tensor, TensorMeta, tensors_of
 from pinnace.types import Port
 
@@ -345,7 +346,7 @@ class BaseModel(EngineOwner):
         ]
         workers = Workers(executable, count, origin.target.cores, limit, batching, posts)
         devices = ", ".join(one.target.place for one in (origin, *others))
-        inputs = limited(executable.inputs, origin.target.input_shape, origin.target.dynamic_dims)
+        inputs = limited(executable.inputs, *origin.target.gears)
         exchange = Exchange(origin, others)
         memory = f"private {max(0, private() - before)}, files {origin.source.size}"
         shapes = {"input_shape": origin.target.input_shape, "dynamic_dims": origin.target.dynamic_dims}

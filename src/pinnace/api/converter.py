@@ -11,6 +11,7 @@ from pinnace.errors import (
     ArgumentTypeError,
     ArgumentValueError,
     ModelFormatError,
+    warn,
 )
 from pinnace.options.arguments import check_type, path
 from pinnace.options.setting import setting
@@ -264,9 +265,9 @@ class Converter:
         from pinnace.deferred import import_onnx_ir
 
         import_onnx_ir()
+        from pinnace.converter.asked import configured
         from pinnace.converter.convert import Conversion
         from pinnace.converter.frontends import convert_from, turned
-        from pinnace.converter.sections import quantisation
         from pinnace.converter.splitting import pairs
         from pinnace.options.settings import sections_of
 
@@ -285,12 +286,15 @@ class Converter:
             if self.enable_encryption
             else None,
             trust=self.trust,
-            quantise=quantisation(sections),
             split=pairs(split),
+            int32=framework != "MINDIR" and os.environ.get("KEEP_ORIGIN_DTYPE") != "1",
         )
+        options = configured(options, sections, self._device, config_file or "config_info")
         if self.enable_encryption and options.encrypt is None:
             raise ArgumentValueError("enable_encryption needs encrypt_key.")
         self.summary = convert_from(framework, model_file, weight_file, output_file, options)
+        for note in self.summary.notes:
+            warn(note)
 
     @staticmethod
     def _secret(name: str, key: str, mode: str) -> tuple[bytes, str] | None:

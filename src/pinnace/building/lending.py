@@ -28,8 +28,12 @@ class Sharing:
 
     @classmethod
     def of(cls, settings: Settings) -> Sharing:
-        """Read the options of the settings."""
-        return cls(*(settings.get("ascend_context", key) for key in (_PIDS, _HANDLE)))
+        """Read the options of the settings. Raises ConfigError for one that is empty."""
+        found = settings.sections.get("ascend_context", {})
+        for key, wanted in ((_PIDS, "ids of processes, as in '12, 34'"), (_HANDLE, "the handle of a model")):
+            if not found.get(key, key).strip(" ,"):
+                raise ConfigError(f"[ascend_context] {key} is empty: give {wanted}, or leave it out")
+        return cls(*(found.get(key, "") for key in (_PIDS, _HANDLE)))
 
     def __bool__(self) -> bool:
         return bool(self._pids or self._handle)

@@ -100,7 +100,8 @@ def _check_operators(cpu: CPU) -> None:
 
 def _said(context: Context, kind: str, options: DeviceOptions) -> dict[str, Any]:
     """Return the fields of a target that its options alone decide."""
-    names = ("input_shape", "dynamic_dims", "output_type")  # options of configuration files only
+    # options of configuration files only
+    names = ("input_shape", "dynamic_dims", "dynamic_dims_option", "output_type")
     return {
         "rank": None if kind == "gpu" else given(context.ascend, "rank_id"),
         "ranks": None if kind == "gpu" else given(context.ascend, "group_size"),

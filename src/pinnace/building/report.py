@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import onnx_ir as ir
 
 from pinnace.compiler.graph import compilable, declared_inputs
+from pinnace.compiler.variable import exchangeable
 from pinnace.engines.onnxruntime.kernels import lacking
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
 from pinnace.formats import kind_of
 from pinnace.program import Program
 from pinnace.records import dataclass
-from pinnace.types import ModelType, Port
+from pinnace.types import DataType, ModelType, Port
 from pinnace.weights.source import Source, size_of
 from pinnace.writing import replacing
 
@@ -27,11 +29,20 @@ _DIALECTS = {
 }
 
 
+class Weight(NamedTuple):
+    """A weight by the name that `variable_weights_file` takes."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
 @dataclass(frozen=True)
 class ModelReport:
     """The report of `pinnace inspect`. `primitives` counts, most used first; sizes are in bytes.
 
-    `nodes` are pairs of name and primitive, in the order of the file, without calls.
+    `nodes` are pairs of name and primitive, in the order of the file, without calls. `weights` are those that
+    `update_weights` can exchange.
     """
 
     dialect: str
@@ -44,6 +55,7 @@ class ModelReport:
     nodes: tuple[tuple[str, str], ...]
     unsupported: tuple[UnsupportedPrimitive, ...]
     user_info: dict[str, str]
+    weights: tuple[Weight, ...]
 
 
 def report(source: Source, graph: Program | ir.Model, onnx: Path | None = None) -> ModelReport:
@@ -63,6 +75,10 @@ def report(source: Source, graph: Program | ir.Model, onnx: Path | None = None) 
         nodes=nodes,
         unsupported=missing,
         user_info=dict(info),
+        weights=tuple(
+            Weight(name, _type_name(one.dtype), tuple(one.shape.numpy()))
+            for name, (one, *_) in exchangeable(graph).items()
+        ),
     )
 
 
@@ -80,7 +96,11 @@ def _write(lowered: ir.Model, path: Path, inputs: Iterable[Path]) -> None:
 def _origin(graph: Program | ir.Model) -> tuple[str, str, Mapping[str, str]]:
     """Dialect, producer with version, and user info."""
     if isinstance(graph, Program):
-        return graph.dialect.value, f"{graph.producer} {graph.version}", graph.user_info
+        return (
+            graph.dialect.value,
+            f"{graph.producer} {graph.version}",
+            {**graph.user_info, **graph.converted_for},
+        )
     return "onnx", f"{graph.producer_name or ''} {graph.producer_version or ''}", graph.metadata_props
 
 
@@ -110,6 +130,14 @@ def _weights(graph: Program | ir.Model) -> Iterable[ir.TensorProtocol]:
         if node.op_type == "Constant" and "value" in node.attributes
     ]
     return [tensor for tensor in (*kept, *constants) if tensor is not None]
+
+
+def _type_name(dtype: ir.DataType) -> str:
+    """Return Pinnace's name of an element type, ONNX's if it has none."""
+    try:
+        return DataType.from_numpy(dtype.numpy()).name
+    except (TypeError, ValueError):
+        return dtype.name
 
 
 def _nodes(graph: Program | ir.Model) -> Iterable[tuple[str, str]]:

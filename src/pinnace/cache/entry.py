@@ -28,6 +28,7 @@ from pinnace.cache.notes import Record, sealed, unsealed
 from pinnace.engines.protocol import TENSORS, Compiled, FileWeight
 from pinnace.machine.cgroup import lies_in_memory
 from pinnace.records import dataclass
+from pinnace.shapes import alternatives, written
 from pinnace.types import Array, DataType, Format, Interface, Port
 from pinnace.weights.digest import digest_of_file
 
@@ -205,7 +206,13 @@ def boot() -> str:
 
 def plain(items: list[tuple[str, Any]]) -> Record:
     """Convert fields of a dataclass to JSON values, for `asdict`."""
-    return {key: value.name if isinstance(value, DataType | Format) else value for key, value in items}
+    return {key: _plain(key, value) for key, value in items}
+
+
+def _plain(key: str, value: Any) -> Any:
+    if key == "sizes":
+        return written(value)
+    return value.name if isinstance(value, DataType | Format) else value
 
 
 def interface(record: Record) -> Interface:
@@ -221,7 +228,8 @@ def interface(record: Record) -> Interface:
 def port(record: Record) -> Port:
     """Inverse of `plain` for a Port. Raises as `interface` does."""
     kind, layout = DataType[record["dtype"]], Format[record["format"]]
-    return Port(record["name"], kind, tuple(record["shape"]), layout, names=tuple(record["names"]))
+    sizes = alternatives(record["sizes"])
+    return Port(record["name"], kind, tuple(record["shape"]), layout, sizes, tuple(record["names"]))
 
 
 def _first_state(folder: Path, record: list[Any]) -> Iterator[Array]:

@@ -23,7 +23,8 @@ def convert(
     half: options.Half = False,
     channels_last: options.ChannelsLast = False,
     check: options.Check = False,
-    config: options.QuantisationFile = None,
+    int32: options.Int32 = False,
+    config: options.ConversionFile = None,
     encrypt_key: options.EncryptKey = None,
     decrypt_key: options.DecryptKey = None,
     mode: options.KeyMode = "AES-GCM",
@@ -39,9 +40,9 @@ def convert(
 
     import_onnx_ir()
     from pinnace.cli.console import progress
+    from pinnace.converter.asked import configured
     from pinnace.converter.convert import Conversion
     from pinnace.converter.frontends import convert_from, framework_of, turned
-    from pinnace.converter.sections import quantisation
     from pinnace.options.settings import sections_of
     from pinnace.types import ModelType
 
@@ -56,8 +57,11 @@ def convert(
         decrypt=_secret(decrypt_key, "--decrypt-key", mode),
         encrypt=_secret(encrypt_key, "--encrypt-key", mode),
         trust=trust,
-        quantise=None if config is None else quantisation(sections_of(str(config))),
+        int32=int32,
     )
+    if config is not None:
+        device = "Ascend" if optimize == "ascend_oriented" else ""
+        asked = configured(asked, sections_of(str(config)), device, str(config))
     with progress(f"converting {model.name}", model=str(model)):
         summary = convert_from(origin, str(model), str(weights or ""), output, asked, _Stages())
     if as_json:
@@ -95,5 +99,6 @@ def _show(summary: Summary) -> None:
             ("precision", summary.precision),
             ("error", error),
             *([("on the samples", str(summary.likeness))] if summary.likeness else []),
+            *(("note", note) for note in summary.notes),
         ],
     )

@@ -27,6 +27,10 @@ def inspect(
     nodes: Annotated[
         bool, typer.Option("--nodes", help="List the nodes, by the names that execution_plan takes.")
     ] = False,
+    weights: Annotated[
+        bool,
+        typer.Option("--weights", help="List the weights, by the names that variable_weights_file takes."),
+    ] = False,
     everything: Annotated[
         bool, typer.Option("--all", help="Do not cut long values and lists; --json never does.")
     ] = False,
@@ -51,31 +55,33 @@ def inspect(
     with progress(f"Reading {model.name}", model=str(model)):
         report = inspect_model(model, onnx)
     if as_json:
-        print(json.dumps(_as_json(model, report, nodes), indent=2))
+        print(json.dumps(_as_json(model, report, nodes, weights), indent=2))
     else:
-        _show(model, report, nodes, everything)
+        _show(model, report, nodes, weights, everything)
     if onnx and report.outputs:  # it could be lowered
         note(f"wrote {onnx}", "wrote", path=str(onnx))
     if report.unsupported:
         raise UnsupportedModelError(str(model), report.unsupported)
 
 
-def _as_json(model: Path, report: ModelReport, nodes: bool) -> dict[str, Any]:
+def _as_json(model: Path, report: ModelReport, nodes: bool, weights: bool) -> dict[str, Any]:
     said = {
         "model": str(model),
         **asdict(report),
         "inputs": [_port(port) for port in report.inputs],
         "outputs": [_port(port) for port in report.outputs],
         "nodes": [{"name": name, "primitive": primitive} for name, primitive in report.nodes],
+        "weights": [weight._asdict() for weight in report.weights],
     }
-    return said if nodes else {key: value for key, value in said.items() if key != "nodes"}
+    left_out = {name for name, asked in (("nodes", nodes), ("weights", weights)) if not asked}
+    return {key: value for key, value in said.items() if key not in left_out}
 
 
 def _port(port: Port) -> dict[str, Any]:
     return {"name": port.name, "shape": list(port.shape), "names": list(port.names), "dtype": port.dtype.name}
 
 
-def _show(model: Path, report: ModelReport, nodes: bool, everything: bool) -> None:
+def _show(model: Path, report: ModelReport, nodes: bool, weights: bool, everything: bool) -> None:
     from pinnace.cli.console import table
 
     def shown(title: str, rows: Sequence[Sequence[str]]) -> None:
@@ -97,6 +103,8 @@ def _show(model: Path, report: ModelReport, nodes: bool, everything: bool) -> No
     shown("operators", [(str(count), name) for name, count in report.primitives.items()])
     if nodes:
         shown("nodes", [(primitive, name) for name, primitive in report.nodes])
+    if weights:
+        shown("weights", [(name, dtype, str(list(shape))) for name, dtype, shape in report.weights])
     refused = [(str(p.count), p.name, f"first at {p.first_node}: {p.reason}") for p in report.unsupported]
     shown("unsupported", refused)
 

@@ -203,14 +203,21 @@ FixedShapes = Annotated[
 ]
 Optimizations = Annotated[
     Literal["none", "general", "gpu_oriented", "ascend_oriented"],
-    typer.Option(help="none keeps all nodes; ascend_oriented wants fixed shapes."),
+    typer.Option(help="none keeps all nodes; ascend_oriented reads the shapes of --config."),
 ]
 Half = Annotated[bool, typer.Option("--fp16", help="Store float32 weights in float16.")]
 ChannelsLast = Annotated[bool, typer.Option("--nhwc", help="Take pictures as NHWC.")]
 Check = Annotated[bool, typer.Option("--check", help="Compare the results with the model's.")]
-QuantisationFile = Annotated[
+Int32 = Annotated[
+    bool, typer.Option("--int32", help="Make ports of int64 int32 and of float64 float32, as converter_lite.")
+]
+ConversionFile = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Configuration that asks for quantisation.", dir_okay=False),
+    typer.Option(
+        metavar="FILE",
+        help="Configuration that asks for quantisation or, with ascend_oriented, for shapes.",
+        dir_okay=False,
+    ),
 ]
 EncryptKey = Annotated[
     Path | None,

@@ -17,6 +17,7 @@ from pinnace.ops.nodes import DOMAIN
 from pinnace.program import Dialect, Layout, Program
 from pinnace.records import dataclass
 from pinnace.shapes import Shape, named_shapes
+from pinnace.tensors import gears
 from pinnace.types import DataType, Format, Interface, Port
 
 _NO_PLAN: Mapping[str, str] = {}
@@ -85,7 +86,12 @@ def compilable(
         import json  # few files have any
 
         info["user_info"] = json.dumps(info)
+    stored = graph.converted_for if isinstance(graph, Program) else {}
+    info |= stored
     taken = tuple(port(name, i, layout) for i in inputs)
+    if isinstance(graph, Program) and gears.DYNAMIC_DIMS in stored:
+        limits = gears.of_file(declared_inputs(graph), stored, name)
+        taken = gears.reshaped(limits, taken, name)
     given = tuple(port(name, o, layout) for o in model.graph.outputs if o.name not in hidden)
     interface = Interface(taken, given, pairs, info)
     if model is graph and not shapes:

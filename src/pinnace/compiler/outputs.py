@@ -1,4 +1,4 @@
-"""The option `output_type`: the element type of all outputs."""
+"""Casts of outputs, as the option `output_type` and the converter want them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,20 @@ def cast(model: ir.Model, kind: str, states: Collection[str]) -> None:
     """
     wanted = _TYPES[kind]
     for place, value in enumerate(model.graph.outputs):
-        if value.name in states or value.dtype in (wanted, ir.DataType.STRING, None):
-            continue
-        node = ir.node("Cast", [value], attributes={"to": wanted.value})
-        (output,) = node.outputs
-        output.type, output.shape = ir.TensorType(wanted), value.shape
-        name = value.name or ""
-        if value.producer() is None:  # an input or a constant, which keeps its name
-            output.name = f"{name}_{kind}"
-        else:
-            value.name, output.name = f"{name}.uncast", name
-        model.graph.append(node)
-        model.graph.outputs[place] = output
+        if value.name not in states and value.dtype not in (wanted, ir.DataType.STRING, None):
+            cast_output(model, place, wanted)
+
+
+def cast_output(model: ir.Model, place: int, wanted: ir.DataType) -> None:
+    """Cast the output at a place, which keeps its name, unless that is the one of an input or a constant."""
+    value = model.graph.outputs[place]
+    node = ir.node("Cast", [value], attributes={"to": wanted.value})
+    (output,) = node.outputs
+    output.type, output.shape = ir.TensorType(wanted), value.shape
+    name = value.name or ""
+    if value.producer() is None:
+        output.name = f"{name}_{wanted.name}"
+    else:
+        value.name, output.name = f"{name}.uncast", name
+    model.graph.append(node)
+    model.graph.outputs[place] = output

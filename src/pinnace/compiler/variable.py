@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import onnx_ir as ir
 
@@ -77,16 +77,28 @@ def chosen(graph: Program | ir.Model, name: str, wanted: Collection[str]) -> Wei
         more = f", and {len(unknown) - _MAX_NAMED} more" if len(unknown) > _MAX_NAMED else ""
         raise ConfigError(f"{name} has no weights of these names: {', '.join(lines)}{more}")
     for wanted_name in wanted:
-        kinds = {(t.dtype, tuple(t.shape.numpy())) for t in known[wanted_name]}
-        dtype, shape = next(iter(kinds))
-        if len(kinds) > 1 or dtype is ir.DataType.STRING or dtype.bitwidth < 8 or not math.prod(shape):
-            several = "functions of the model have different ones" if len(kinds) > 1 else ""
-            reason = several or f"it is {dtype.name}{list(shape)}"
+        reason = _unsuitable(graph, known[wanted_name])
+        if reason:
             raise ConfigError(f"{name}: {wanted_name!r} cannot be exchanged: {reason}")
-        if isinstance(graph, Program) and not dtype.is_floating_point() and math.prod(shape) <= _SHAPE_LIKE:
-            what = f"{wanted_name!r} cannot be exchanged: so few integers may be a shape, which is fixed"
-            raise ConfigError(f"{name}: {what}")
     return {w: known[w] for w in wanted}
+
+
+def exchangeable(graph: Program | ir.Model) -> Weights:
+    """Return the weights that `chosen` takes."""
+    return {name: tensors for name, tensors in weights_of(graph).items() if not _unsuitable(graph, tensors)}
+
+
+def _unsuitable(graph: Program | ir.Model, tensors: Sequence[ir.TensorProtocol]) -> str:
+    """Return why a weight cannot be exchanged, "" if it can."""
+    kinds = {(t.dtype, tuple(t.shape.numpy())) for t in tensors}
+    if len(kinds) > 1:
+        return "functions of the model have different ones"
+    ((dtype, shape),) = kinds
+    if dtype is ir.DataType.STRING or dtype.bitwidth < 8 or not math.prod(shape):
+        return f"it is {dtype.name}{list(shape)}"
+    if isinstance(graph, Program) and not dtype.is_floating_point() and math.prod(shape) <= _SHAPE_LIKE:
+        return "so few integers may be a shape, which is fixed"
+    return ""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

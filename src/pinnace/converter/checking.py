@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from pinnace.building.origin import build
+from pinnace.converter.narrowing import as_narrow
 from pinnace.converter.optimising import TURNS, Turn
 from pinnace.errors import ModelFormatError
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 from pinnace.quantising.likeness import Likeness, closeness
+from pinnace.tensors.gears import limited
 from pinnace.types import Array, ModelType, Port
 from pinnace.weights.source import Source
 
@@ -21,27 +24,37 @@ _FREE = 2
 
 
 def difference(
-    source: Source, kind: ModelType | None, converted: Path, input_shape: str, turn: Turn
+    source: Source,
+    kind: ModelType | None,
+    converted: Path,
+    gears: tuple[str, str, str],
+    output_type: str,
+    turn: Turn,
 ) -> float:
     """Return the greatest difference of the results over the greatest value of the original's.
 
-    Inputs are random numbers between 0 and 1 and integers of 0 and 1, with a seed. Raises ModelFormatError if
+    `gears` are the arguments of `gears.limited`; free dimensions have the sizes of the first. Inputs are
+    random numbers between 0 and 1 and integers of 0 and 1, with a seed. Raises ModelFormatError if
     the results have other types or shapes.
     """
-    target = Target(input_shape=input_shape)
+    input_shape, dims, option = gears
+    target = Target(
+        input_shape=input_shape, dynamic_dims=dims, dynamic_dims_option=option, output_type=output_type
+    )
     model = source.data if source.path is None else source.path
     (inputs,), (expected,) = _run(model, kind, target)
     _, (given,) = _run(converted, None, Target(), [_turned(inputs, turn)])
     worst = 0.0
-    for number, (x, y) in enumerate(zip(given, expected, strict=True)):
+    for number, (x, wide) in enumerate(zip(given, expected, strict=True)):
+        y = as_narrow(wide, x.dtype)
         if (x.dtype, x.shape) != (y.dtype, y.shape):
             raise ModelFormatError(
                 f"{converted}: result {number} is {x.dtype}{list(x.shape)}, and that of the original is "
                 f"{y.dtype}{list(y.shape)}"
             )
         if y.size and y.dtype.kind in "biuf":
-            wide, far = y.astype(np.float64), np.abs(x.astype(np.float64) - y.astype(np.float64))
-            worst = max(worst, float(np.nanmax(far, initial=0)) / max(float(np.nanmax(np.abs(wide))), 1e-12))
+            most, far = np.abs(y.astype(np.float64)), np.abs(x.astype(np.float64) - y.astype(np.float64))
+            worst = max(worst, float(np.nanmax(far, initial=0)) / max(float(np.nanmax(most)), 1e-12))
     return worst
 
 
@@ -71,15 +84,23 @@ def _run(
     executable = build(model, kind, target, Settings.load(options={"ms_cache": {"serialize_path": "off"}}))
     try:
         random = np.random.default_rng(0)
-        given = samples or [[_drawn(port, random) for port in executable.inputs]]
-        runs = [[np.ascontiguousarray(x) for x in sample] for sample in given]
+        ports = limited(executable.inputs, *target.gears)
+        given = samples or [[_drawn(port, random) for port in ports]]
+        runs = [
+            [
+                as_narrow(np.ascontiguousarray(x), p.dtype.to_numpy())
+                for x, p in zip(sample, ports, strict=True)
+            ]
+            for sample in given
+        ]
         return given, [executable.execution().run(sample) for sample in runs]
     finally:
         executable.close()
 
 
 def _drawn(port: Port, random: np.random.Generator) -> Array:
-    shape = tuple(_FREE if size < 0 else size for size in port.shape)
+    free = (size[0] for size in port.sizes[0]) if port.sizes else itertools.repeat(_FREE)
+    shape = tuple(next(free) if size < 0 else size for size in port.shape)
     dtype = port.dtype.to_numpy()
     if dtype.kind == "f":
         return random.random(shape).astype(dtype)

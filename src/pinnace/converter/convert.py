@@ -8,16 +8,23 @@ from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
+import onnx_ir as ir
+
+from pinnace.compiler.graph import port
+from pinnace.compiler.outputs import cast
 from pinnace.converter import intermediate, splitting
 from pinnace.converter.checking import difference, likeness
-from pinnace.converter.optimising import Optimize, Turn, optimised, take_pictures
+from pinnace.converter.intermediate import CONVERTED_FOR
+from pinnace.converter.narrowing import narrowed
+from pinnace.converter.optimising import SAID, Optimize, Turn, optimised, take_pictures
 from pinnace.converter.quantisation import Quantisation, quantised
 from pinnace.converter.raising import raised
 from pinnace.engines.onnxruntime.rules import fuse_blocks
-from pinnace.errors import NotSupportedError, warn
+from pinnace.errors import ConfigError, NotSupportedError, warn
 from pinnace.program import Dialect, Layout
 from pinnace.quantising.likeness import Likeness
 from pinnace.records import dataclass
+from pinnace.tensors import gears
 from pinnace.types import Array, ModelType
 from pinnace.weights.encryption import decrypted, encrypt
 from pinnace.weights.source import Source
@@ -37,7 +44,10 @@ _NO_SAMPLES: Sequence[Sequence[Array]] = ()
 class Conversion:
     """The choices of a conversion.
 
-    `input_shape` fixes dimensions: "x:1,3,224,224;y:1". `turn` makes the inputs of four dimensions NHWC
+    `input_shape` fixes dimensions, or frees them: "x:1,3,-1,-1;y:1". `dynamic_dims` are the sizes that free
+    dimensions may have (`tensors.gears`), given by `dynamic_dims_option`; `output_type` is the element type
+    of outputs ("FP16", "FP32", "UINT8"). `int32` makes inputs and outputs of int64 int32, and those of
+    float64 float32. `notes` say what the choices left out. `turn` makes the inputs of four dimensions NHWC
     that are NCHW, or the reverse. `half` stores the float32 weights in float16; `check` compares the results
     with those of the original. `decrypt` and `encrypt` are a key and a mode. `quantise` stores or
     computes with fewer bits. `trust` allows files that are programs.
@@ -54,14 +64,25 @@ class Conversion:
     quantise: Quantisation | None = None
     trust: bool = False
     split: tuple[splitting.Pair, ...] = ()
+    dynamic_dims: str = ""
+    dynamic_dims_option: str = ""
+    output_type: str = ""
+    int32: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def gears(self) -> tuple[str, str, str]:
+        """The order of inputs, the sizes of their free dimensions, and the option that gave these."""
+        return self.input_shape, self.dynamic_dims, self.dynamic_dims_option
 
 
 @dataclass(frozen=True)
 class Summary:
     """The result of a conversion: its files, and what it did to the model. Sizes are in bytes.
 
-    `error` is the greatest difference from the original's results over their greatest value, None if it was
-    not measured; `likeness` compares the results for the samples of a calibration.
+    `notes` say what else became of it. `error` is the greatest difference from the original's results over
+    their greatest value, None if it was not measured; `likeness` compares the results for the samples of a
+    calibration.
     """
 
     files: tuple[Path, ...]
@@ -72,6 +93,7 @@ class Summary:
     precision: str
     error: float | None = None
     likeness: Likeness | None = None
+    notes: tuple[str, ...] = ()
 
 
 def convert(
@@ -110,8 +132,14 @@ def convert(
     model = intermediate.read(source, kind, options.input_shape)
     before = sum(1 for _ in model.graph.all_nodes())
     parts = splitting.split(model, options.split, path.stem) if options.split else []
+    _check_gears(model, options, source.name)
+    if options.output_type:
+        cast(model, options.output_type, ())
+    notes = [*options.notes, *SAID.get(options.optimize, ())]
+    if options.int32:
+        notes += narrowed(model)
     stage("optimising")
-    optimised(model, options.optimize, source.name)
+    optimised(model, options.optimize)
     precision, samples = "float16 weights" if options.half else "as in the model", _NO_SAMPLES
     if options.quantise is not None:
         stage("quantising")
@@ -126,13 +154,14 @@ def convert(
         take_pictures(model, options.turn)
     stage("converting")
     program = raised(model, dialect, layout, source.name, options.half)
+    program.converted_for = _noted(options) or ({} if options.turn else model.meta.get(CONVERTED_FOR, {}))
     error, like = None, None
     with replacing(path, (*own, *inputs)) as place:
         stage("writing")
         written = import_module(writer).write(program, place)
         if options.check:
             stage("checking")
-            error = difference(source, kind, written[0], options.input_shape, options.turn)
+            error = difference(source, kind, written[0], options.gears, options.output_type, options.turn)
         if samples:
             stage("comparing")
             like = likeness(source, kind, written[0], options.input_shape, options.turn, samples)
@@ -142,12 +171,35 @@ def convert(
     files = [path.parent / file.relative_to(place.parent) for file in written]
     nodes = sum(len(function.nodes) for function in program.functions.values())
     for number, part in enumerate(parts):
-        bare = replace(options, input_shape="", split=(), decrypt=None)
+        bare = replace(
+            options, input_shape="", dynamic_dims="", output_type="", split=(), decrypt=None, notes=()
+        )
         whole = Source.of_buffer(part.serialised(source.name), source.folder)
         place = path.with_name(f"{path.stem}_{number}")
         files += convert(whole, ModelType.ONNX, place, bare, stage, (*own, *inputs)).files
     size = sum(file.stat().st_size for file in files)
-    return Summary(tuple(files), before, nodes, source.size, size, precision, error, like)
+    return Summary(tuple(files), before, nodes, source.size, size, precision, error, like, tuple(notes))
+
+
+def _check_gears(model: ir.Model, options: Conversion, name: str) -> None:
+    """Raise ConfigError unless the file can hold the gears, and the model has dimensions for them."""
+    if not options.dynamic_dims:
+        return
+    option = options.dynamic_dims_option
+    inputs = [port(name, i) for i in model.graph.inputs if i.name not in model.graph.initializers]
+    gears.limited(inputs, *options.gears)
+    if options.save_type is not ModelType.MINDIR:
+        raise ConfigError(f"{option}: a .ms has no place for sizes of free dimensions: write a .mindir")
+    if options.turn:
+        raise ConfigError(f"{option} with pictures in another order of dimensions: leave out input_format")
+
+
+def _noted(options: Conversion) -> dict[str, str]:
+    """Return the shapes that a file keeps, as MindSpore Lite's converter notes them for Ascend."""
+    if options.optimize != "ascend_oriented" and not options.dynamic_dims:
+        return {}
+    noted = {gears.INPUT_SHAPE: options.input_shape, gears.DYNAMIC_DIMS: options.dynamic_dims}
+    return {name: text for name, text in noted.items() if text}
 
 
 _DUMPS = ("MSLITE_DUMP_LEVEL", "MSLITE_DUMP_PATH")

@@ -18,6 +18,9 @@ from pinnace.program import Program
 from pinnace.types import ModelType
 from pinnace.weights.source import Source
 
+CONVERTED_FOR = "pinnace.converted_for"
+"""Metadata key of the shapes that a file notes, unless others were given."""
+
 
 def read(source: Source, kind: ModelType | None, input_shape: str = "") -> ir.Model:
     """Return a model as an ONNX graph; `input_shape` fixes dimensions of its inputs, as in a context.
@@ -38,6 +41,8 @@ def read(source: Source, kind: ModelType | None, input_shape: str = "") -> ir.Mo
         )
         rows = UnsupportedPrimitive.counted([("state", reason, name) for name in states])
         raise UnsupportedModelError(source.name, rows)
+    if isinstance(graph, Program) and not shapes:
+        model.meta[CONVERTED_FOR] = graph.converted_for
     if model.functions:
         InlinePass()(model)
     if model is graph:

@@ -5,11 +5,12 @@
 * "general": without nodes that do nothing or whose results nobody reads, and equal ones only once; with the
   padding before a convolution and the BatchNormalization after it as part of the convolution.
 * "gpu_oriented": the same; no primitive is special to GPUs.
-* "ascend_oriented": the same, and all dimensions of the inputs must be fixed, as those devices want them.
+* "ascend_oriented": the same; the file notes the shapes that it was converted for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import onnx_ir as ir
@@ -20,15 +21,23 @@ from onnx_ir.passes.common import (
 
 from pinnace.compiler.graph import has_collectives
 from pinnace.converter.fusing import fuse
-from pinnace.errors import ConfigError
 
 Optimize = Literal["none", "general", "gpu_oriented", "ascend_oriented"]
 
 
-def optimised(model: ir.Model, optimize: Optimize, name: str) -> None:
-    """Change a model as an option says. Raises ConfigError if it wants dimensions that are free."""
-    if optimize == "ascend_oriented":
-        _check_fixed(model, name)
+_SAME = "wrote what optimize=general writes: MindSpore's primitives, which every device runs"
+SAID: Mapping[Optimize, tuple[str, ...]] = {
+    "gpu_oriented": (f"optimize=gpu_oriented {_SAME}; kernels are chosen where the model is built",),
+    "ascend_oriented": (
+        f"optimize=ascend_oriented {_SAME}, and noted the shapes of a configuration; CANN compiles them "
+        f"where the model is built",
+    ),
+}
+"""What is said of values whose effect is less than their names promise."""
+
+
+def optimised(model: ir.Model, optimize: Optimize) -> None:
+    """Change a model as an option says."""
     if optimize != "none" and not has_collectives(model):  # the others of a rank have no results, or an order
         _without_identities(model)
         fuse(model)
@@ -45,17 +54,6 @@ def _without_identities(model: ir.Model) -> None:
             assert node.graph is not None
             node.outputs[0].replace_all_uses_with(node.inputs[0])
             node.graph.remove(node, safe=True)
-
-
-def _check_fixed(model: ir.Model, name: str) -> None:
-    for value in model.graph.inputs:
-        if value.name not in model.graph.initializers and (
-            value.shape is None or not value.shape.is_static()
-        ):
-            raise ConfigError(
-                f"{name}: optimize ascend_oriented wants fixed dimensions, and input {value.name!r} is of "
-                f"shape {value.shape}: fix it with inputShape"
-            )
 
 
 Turn = Literal["", "NHWC", "NCHW"]

@@ -26,7 +26,7 @@ def with_settings(context: Context, settings: Settings, *facts: str) -> Context:
     lost: dict[str, list[str]] = {}
     for name, why in _of_context(context, kind, place, facts):
         lost.setdefault(why, []).append(name)
-    filled = _Filled(context)
+    filled = Filled(context)
     for section in reversed([name for name in SECTIONS if name in settings.sections]):
         idle: dict[str, list[str]] = {}
         for key, value in settings.sections[section].items():
@@ -84,7 +84,7 @@ def _of_context(context: Context, kind: str, place: str, facts: tuple[str, ...])
             yield f"context.{name}", why
 
 
-class _Filled:
+class Filled:
     """A copy of a context that takes option values for attributes that are not set."""
 
     def __init__(self, context: Context) -> None:
@@ -102,7 +102,7 @@ class _Filled:
             first = self._by.get(name, "the context")
             return "" if there == wanted else f"{first} says {there}"
         device = copy.copy(device)
-        vars(device)[f"_{attribute}"] = wanted
+        vars(device)[f"_{attribute}"], vars(device)[f"_{attribute}_option"] = wanted, called
         vars(self.context)[group] = device
         self._by[name] = called
         return ""

@@ -48,7 +48,7 @@ class Settings:
         """Read the .ini file at `path` ("" for none) and override it with `options`.
 
         `options` is {section: {key: value}} of strings, and is called `name` in messages; the keys `pids` and
-        `shared_mem_handle` may be given without a section. Double quotes around values are removed. Raises
+        `shared_mem_handle` may be given without a section. Quotes around values are removed. Raises
         `ConfigError` for a file that cannot be read and for an invalid value, `ArgumentTypeError` for other
         types; warns of unknown sections and keys.
         """
@@ -288,4 +288,4 @@ def _nearest(word: str, known: Iterable[str]) -> str:
 
 def _unquote(value: str) -> str:
     value = value.strip()
-    return value[1:-1] if len(value) > 1 and value[0] == value[-1] == '"' else value
+    return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" else value

@@ -22,7 +22,8 @@ class Target:
     configuration, for devices other than the CPU.
 
     `input_shape` has input shapes by name that differ from those of the file (`shapes.named_shapes`),
-    `dynamic_dims` the allowed sizes of free dimensions (`shapes.sizes`), `output_type` the element type of
+    `dynamic_dims` the allowed sizes of free dimensions (`shapes.sizes`), given by the option
+    `dynamic_dims_option`, `output_type` the element type of
     the outputs ("FP16", "FP32" or "UINT8"), if requested; `form` is the text of the form with fewer bits that
     a tuning found (`quantising.form`). `gains` are the measured ones of this machine as text, "" for those of
     the table, and `rules` settings of single rules that a tuning found (`engines.speed.gains`). With
@@ -48,6 +49,7 @@ class Target:
     groups: str = ""
     input_shape: str = ""
     dynamic_dims: str = ""
+    dynamic_dims_option: str = ""
     output_type: str = ""
     form: str = ""
     gains: str = ""
@@ -58,6 +60,11 @@ class Target:
     def place(self) -> str:
         """Its device for people."""
         return self.simulates or f"{self.device}:{self.device_id}"
+
+    @property
+    def gears(self) -> tuple[str, str, str]:
+        """The order of inputs, the sizes of their free dimensions, and the option that gave these."""
+        return self.input_shape, self.dynamic_dims, self.dynamic_dims_option
 
     @classmethod
     def of_message(cls, told: Mapping[str, Any]) -> Target:

@@ -17,6 +17,7 @@ from typing import Any
 
 from pinnace import errors
 from pinnace.errors import EngineError, PinnaceError, UnsupportedModelError, UnsupportedPrimitive
+from pinnace.shapes import alternatives, written
 from pinnace.types import DataType, Format, Port
 
 Message = dict[str, Any]
@@ -88,14 +89,16 @@ os.register_at_fork(after_in_child=_after_fork)
 
 def ports_said(ports: Sequence[Port]) -> list[list[object]]:
     """Encode inputs or outputs for `ports_of` in the other process."""
-    return [[p.name, p.dtype.name, list(p.shape), p.format.name, list(p.names)] for p in ports]
+    return [
+        [p.name, p.dtype.name, list(p.shape), p.format.name, written(p.sizes), list(p.names)] for p in ports
+    ]
 
 
 def ports_of(said: Sequence[Sequence[Any]]) -> tuple[Port, ...]:
     """Decode the inputs or outputs of a message."""
     return tuple(
-        Port(name, DataType[dtype], tuple(shape), Format[layout], names=tuple(names))
-        for name, dtype, shape, layout, names in said
+        Port(name, DataType[dtype], tuple(shape), Format[layout], alternatives(sizes), tuple(names))
+        for name, dtype, shape, layout, sizes, names in said
     )
 
 

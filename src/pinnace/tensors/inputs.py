@@ -11,7 +11,8 @@ import numpy as np
 
 from pinnace.errors import ArgumentTypeError, DataMismatchError
 from pinnace.records import dataclass
-from pinnace.shapes import Shape, allowed, is_free, takes, written
+from pinnace.shapes import Shape, is_free, takes
+from pinnace.tensors import gears
 from pinnace.tensors.given import Given, SupportsArray, check_inputs, is_array, to_numpy
 from pinnace.tensors.memory import DeviceMemory
 from pinnace.tensors.tensor import Tensor
@@ -70,6 +71,9 @@ class InputPorts:
         ]
         self._count = len(self._expected)
         self._place: DeviceMemory | None = None  # the model's, once a request had data there
+        self._in_gear: list[Shape] | None = None  # the shapes that were checked last; None needs no check
+        if any(port.sizes for port in ports) and any(map(is_free, shapes)):
+            self._in_gear = []
 
     def tensors(self, warned: set[str]) -> list[Tensor]:
         """Return new tensors without data; `warned` is that of `Tensor.of_port`."""
@@ -102,7 +106,14 @@ class InputPorts:
                 self._expected[place] = kind, dtype, array.shape  # others take longer
             arrays.append(array)
             place += 1  # noqa: SIM113
+        if self._in_gear is not None:
+            self._check_gear([array.shape for array in arrays])
         return arrays
+
+    def _check_gear(self, shapes: list[Shape]) -> None:
+        if shapes != self._in_gear:
+            gears.check(self.ports, shapes)
+            self._in_gear = shapes
 
     def _in_order(self, inputs: Given) -> Sequence[SupportsArray]:
         """Return the inputs of a dict in the model's order, or the only one. Raises `DataMismatchError`."""
@@ -153,8 +164,6 @@ class InputPorts:
 
 
 def _as_shape(array: Array, port: Port, shape: Shape) -> Array:
-    if port.sizes and shape != (-2,):
-        check_sizes(port, array.shape)
     if takes(shape, array.shape):
         return array
     if len(array.shape) == 1 and array.size == math.prod(shape) and not is_free(shape):
@@ -197,15 +206,3 @@ def _without_data(tensor: Tensor, port: Port) -> DataMismatchError:
 def mismatch(what: str) -> DataMismatchError:
     """Return the error of a prediction that cannot begin; mindspore_lite has only the first words."""
     return DataMismatchError(f"predict failed! {what}")
-
-
-def check_sizes(port: Port, shape: Sequence[int]) -> None:
-    """Raise `DataMismatchError` unless `dynamic_dims` allows the sizes of the free dimensions in `shape`."""
-    if len(shape) != len(port.shape):
-        return
-    free = [size for size, declared in zip(shape, port.shape, strict=True) if declared == -1]
-    if not allowed(port.sizes, free):
-        raise DataMismatchError(
-            f"input {port.name!r} has the shape {port.dims()}; dynamic_dims allows "
-            f"{written(port.sizes)} for its free dimensions, but got {free}"
-        )

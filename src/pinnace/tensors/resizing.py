@@ -1,37 +1,18 @@
-"""Changes of input shapes, by `resize` and by the option `dynamic_dims`."""
+"""Changes of input shapes by `resize`."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
-from pinnace.errors import ArgumentTypeError, ArgumentValueError, ConfigError, DataMismatchError
+from pinnace.errors import ArgumentTypeError, ArgumentValueError, DataMismatchError
 from pinnace.options.arguments import check_elements, check_sequence
-from pinnace.shapes import Shape, is_free, named_shapes, parted, sizes
-from pinnace.tensors.inputs import check_sizes
+from pinnace.shapes import Shape
+from pinnace.tensors import gears
 from pinnace.tensors.tensor import Tensor
 from pinnace.types import Port
 
 _MOST_ELEMENTS = 1 << 48  # more than any memory holds
-
-
-def limited(ports: Sequence[Port], input_shape: str, dynamic_dims: str) -> tuple[Port, ...]:
-    """Return inputs with the sizes of `dynamic_dims` for their free dimensions. Raises `ConfigError`.
-
-    Sizes are in the order of `input_shape`, followed by the inputs that it does not name.
-    """
-    if not dynamic_dims:
-        return tuple(ports)
-    order = list(named_shapes(input_shape))
-    places = {port.name: order.index(port.name) if port.name in order else len(order) for port in ports}
-    free = sorted((port for port in ports if is_free(port.shape)), key=lambda port: places[port.name])
-    try:
-        parts = parted(sizes(dynamic_dims), [port.shape.count(-1) for port in free])
-    except ValueError as error:
-        raise ConfigError(f"dynamic_dims: {error}") from None
-    found = {port.name: part for port, part in zip(free, parts, strict=True)}
-    return tuple(replace(port, sizes=found.get(port.name, ())) for port in ports)
 
 
 def check_resize(inputs: object, dims: object) -> None:
@@ -59,7 +40,10 @@ def resized(ports: Sequence[Port], dims: Sequence[Sequence[int]]) -> tuple[Shape
     """
     if len(dims) != len(ports):
         raise DataMismatchError(f"resize failed! The model has {len(ports)} inputs, but got {len(dims)}")
-    return tuple(_resized(port, shape) for port, shape in zip(ports, dims, strict=True))
+    wanted = tuple(_resized(port, shape) for port, shape in zip(ports, dims, strict=True))
+    if any(port.sizes for port in ports):
+        gears.check(ports, wanted)
+    return wanted
 
 
 def _resized(port: Port, shape: Sequence[int]) -> Shape:
@@ -77,8 +61,6 @@ def _resized(port: Port, shape: Sequence[int]) -> Shape:
             raise DataMismatchError(f"{wrong}: dimension {place} must be positive{', or -1' if free else ''}")
     if math.prod(want) >= _MOST_ELEMENTS:
         raise DataMismatchError(f"{wrong}: it exceeds any memory")
-    if port.sizes and -1 not in want:
-        check_sizes(port, want)
     return want
 
 

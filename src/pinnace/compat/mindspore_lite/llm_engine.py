@@ -1,3 +1,3 @@
 """`mindspore_lite.llm_engine`, whose names raise an error that says what they are."""
 
-from pinnace import __getattr__ as __getattr__
+from . import __getattr__ as __getattr__

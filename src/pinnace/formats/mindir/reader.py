@@ -24,6 +24,7 @@ from pinnace.formats.mindir.naming import Namer
 from pinnace.formats.mindir.schema import model_class, number_of
 from pinnace.formats.wire import PAYLOAD, Fields, delimited, number, outline
 from pinnace.program import Dialect, Function, FunctionRef, Input, Literal, Monad, Node, Program, TypeInfo
+from pinnace.tensors.gears import DYNAMIC_DIMS, INPUT_SHAPE
 from pinnace.weights.source import SMALL, Source
 
 _T = TypeVar("_T")
@@ -113,9 +114,15 @@ class _MindirReader:
             source=self.source.name,
             folder=None if self.source.folder is None else str(self.source.folder),
             user_info={u.key: u.value for u in self.model.user_info},
+            converted_for=self._converted_for(),
             input_names=[self._shown(i) for i in self.model.graph.input],
             output_names=self._output_names(main),
         )
+
+    def _converted_for(self) -> dict[str, str]:
+        """Return the shapes that MindSpore Lite's converter, and Pinnace's, note in the graph."""
+        noted = {a.name: a.s for a in self.model.graph.attribute if a.name in (INPUT_SHAPE, DYNAMIC_DIMS)}
+        return {name: text.decode(errors="replace") for name, text in noted.items() if text}
 
     @staticmethod
     def _is_lite(node: Node) -> bool:

@@ -140,6 +140,8 @@ class _Messages:
         types: dict[str, list[TypeInfo | None]] = {i.name: [i.type] for i in function.inputs}
         is_main = function is self.program.main
         shown = self._shown() if is_main else {}
+        for name, text in self.program.converted_for.items() if function is self.program.main else ():
+            _literal(graph.attribute.add(name=name), text)
         for name, literal in function.constants.items():
             if name in self.constants:
                 continue
