@@ -70,7 +70,7 @@ _MISSING = {
     "tuple_setitem": _TUPLES,
 }
 """Why a row has no golden."""
-_OF_CUSTOM = "by formula, in tests/compiler/test_custom.py"
+_OF_CUSTOM = "by formula, in tests/compiler/test_custom*.py"
 _RUN = ("Matmul", "all_gather", "all_reduce", "attention", "broadcast", "broadcasts", "group", "kinds", "mlp")
 """Goldens of ranks that MindSpore runs on the processor; others it only exports there."""
 
@@ -124,7 +124,7 @@ def line(row: Primitive, seen: Evidence) -> str:
     dialect = "both" if shared(row) else row.dialect.value
     golden = min(seen.files, key=lambda name: ("(" in name, len(name), name), default="") or renaming(row)
     if not golden:
-        golden = _OF_CUSTOM if row.family == "custom" else _MISSING[row.name]
+        golden = _OF_CUSTOM if row.name.startswith("Custom:") else _MISSING[row.name]
     types = ", ".join(sorted(seen.types))
     return f"| {row.name} | {dialect} | {row.family} | {row.lowered_to} | {types} | {golden} |\n"
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 import pytest
-from tests.converted import run
+from onnx import helper
+from tests.converted import run, same
 
 from pinnace.converter.convert import Conversion, convert
 from pinnace.errors import UnsupportedModelError
@@ -66,3 +67,27 @@ def test_other_custom_primitives_of_mindir_files_are_refused_by_name(tmp_path):
         run(written(tmp_path, {"type": "Unheard", **NAMES}), np.zeros((2, 8), np.float32))
     with pytest.raises(UnsupportedModelError, match="has an attribute 'begin' \\(3\\)"):
         run(written(tmp_path, {"type": "RmsNorm", "begin": 3, **NAMES}), np.zeros((2, 8), np.float32))
+
+
+@pytest.mark.parametrize("kind", [ModelType.MINDIR, ModelType.MINDIR_LITE])
+def test_the_gated_delta_rule_becomes_a_loop(kind, tmp_path):
+    random = np.random.default_rng(3)
+    shapes = {
+        "query": (3, 2, 8),
+        "key": (3, 2, 8),
+        "value": (3, 4, 5),
+        "beta": (3, 4),
+        "initial_state": (1, 4, 5, 8),
+    }
+    given = {name: random.normal(0, 0.3, shape).astype(np.float16) for name, shape in shapes.items()}
+    given |= {"actual_seq_lengths": np.array([3], np.int32), "g": -random.random((3, 4)).astype(np.float32)}
+    names = list(given)
+    node = helper.make_node("Custom", names, ["y", "last"], type="ChunkGatedDeltaRule", input_names=names)
+    ports = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+        for n, x in given.items()
+    ]
+    results = [helper.make_empty_tensor_value_info(name) for name in ("y", "last")]
+    graph = helper.make_graph([node], "g", ports, results)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    same(made.SerializeToString(), tmp_path, list(given.values()), kind=kind, rtol=2e-3, atol=1e-3)  # float16

@@ -29,7 +29,10 @@ PREFIX = "Custom:"
 _FLOAT, _FLOAT16, _INT8, _INT64 = (getattr(ir.DataType, n) for n in ("FLOAT", "FLOAT16", "INT8", "INT64"))
 _LOWEST = float(np.finfo(np.float32).min)
 _OF_MASKS = (ir.DataType.BOOL, ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.FLOAT16)
-_NOTES = "type reg_op_name input_names input_index optional_input_names output_names output_num output_shapes"
+_NOTES = """
+type reg_op_name input_names input_index optional_input_names output_names output_num output_shapes
+output_types outputs_shape
+"""
 """Attributes that name inputs and outputs, or say of these what follows from the operator."""
 _TRUTHS = {"true": True, "True": True, "false": False, "False": False}
 """Text that MindSpore Lite's converter reads as a truth value."""
@@ -77,7 +80,7 @@ def _items(attributes: Mapping[str, Value], name: str) -> tuple[Any, ...]:
     return value
 
 
-def _custom(*names: str, unused: str = "") -> Callable[[Lowering], Lowering]:
+def custom(*names: str, unused: str = "") -> Callable[[Lowering], Lowering]:
     """Enter a lowering for nodes `Custom` of one or more types."""
 
     def enter(lowering: Lowering) -> Lowering:
@@ -99,7 +102,7 @@ def _mindspore(b: Builder, name: str, *inputs: Value) -> Value:
 # -- normalisation and activation ------------------------------------------------------------------
 
 
-@_custom("RmsNorm", "FusedRmsNormNZ")
+@custom("RmsNorm", "FusedRmsNormNZ")
 def rms_norm(b: Builder, x: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> Value:
     """Div by the root of the mean square over gamma's dimensions, in float32, and Mul by gamma."""
     # In the form that engines fuse.
@@ -110,21 +113,21 @@ def rms_norm(b: Builder, x: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> Val
     return b.op("Mul", y, b.cast(gamma, b.dtype(x))), b.op("Reciprocal", root)
 
 
-@_custom("AddRmsNorm")
+@custom("AddRmsNorm")
 def add_rms_norm(b: Builder, x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> Value:
     """Add, then as RmsNorm."""
     total = b.op("Add", x1, x2)
     return *rms_norm(b, total, gamma, epsilon), total
 
 
-@_custom("SwiGlu")
+@custom("SwiGlu")
 def swiglu(b: Builder, x: Tensor, dim: int = -1) -> Value:
     """Split, Sigmoid, Mul."""
     gate, up = b.ops("Split", 2, x, axis=dim, num_outputs=2)
     return b.op("Mul", b.op("Mul", gate, b.op("Sigmoid", gate)), up)
 
 
-@_custom("FusedGeluTanhNZ")
+@custom("FusedGeluTanhNZ")
 def gelu(b: Builder, x: Tensor) -> Value:
     """Gelu by its approximation with Tanh, written with Sigmoid."""
     cube = b.op("Mul", b.op("Mul", x, x), x)
@@ -141,13 +144,13 @@ def _turned(b: Builder, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return b.op("Add", b.op("Mul", x, cos), b.op("Mul", half, sin))
 
 
-@_custom("RotaryMul")
+@custom("RotaryMul")
 def rotary_mul(b: Builder, x: Tensor, r1: Tensor, r2: Tensor, rotary_mode: Literal["half"] = "half") -> Value:
     """Mul by the cosines, and Add of the turned halves by the sines."""
     return _turned(b, x, r1, r2)
 
 
-@_custom("ApplyRotaryPosEmb")
+@custom("ApplyRotaryPosEmb")
 def apply_rotary(
     b: Builder,
     query: Tensor,
@@ -161,7 +164,7 @@ def apply_rotary(
     return _turned(b, query, cos, sin), _turned(b, key, cos, sin)
 
 
-@_custom("FusedQKNormRopeBSH")
+@custom("FusedQKNormRopeBSH")
 def norm_and_rotary(
     b: Builder,
     q: Tensor,
@@ -213,7 +216,7 @@ def _hidden(b: Builder, scores: Tensor, mask: Tensor) -> Tensor:
     return b.op("Where", truth, b.like(_LOWEST, scores), scores)
 
 
-@_custom("PromptFlashAttention", "InnerPromptFlashAttention", "IncreFlashAttention")
+@custom("PromptFlashAttention", "InnerPromptFlashAttention", "IncreFlashAttention")
 def attention(
     b: Builder,
     query: Tensor,
@@ -257,7 +260,7 @@ def attention(
     return b.op("Reshape", y, [0, 0, -1]) if layout == "BSH" else y
 
 
-@_custom("MultiScaleDeformableAttnFunction", unused="value_level_start_index")
+@custom("MultiScaleDeformableAttnFunction", unused="value_level_start_index")
 def deformable_attention(
     b: Builder,
     value: Tensor,
@@ -270,7 +273,7 @@ def deformable_attention(
     return _mindspore(b, "MultiScaleDeformableAttn", *given)
 
 
-@_custom("Scatter")
+@custom("Scatter")
 def scatter(
     b: Builder, var: Tensor, indices: Tensor, updates: Tensor, reduce: Literal["update"], axis: int = 0
 ) -> Value:
@@ -286,7 +289,7 @@ def scatter(
 # -- products and integers -------------------------------------------------------------------------
 
 
-@_custom("MatMulV2")
+@custom("MatMulV2")
 def matmul(
     b: Builder, x1: Tensor, x2: Tensor, transpose_x1: bool = False, transpose_x2: bool = False
 ) -> Value:
@@ -297,7 +300,7 @@ def matmul(
     return b.op("MatMul", first, second)
 
 
-@_custom("AscendQuant")
+@custom("AscendQuant")
 def ascend_quant(
     b: Builder,
     x: Tensor,
@@ -314,13 +317,13 @@ def ascend_quant(
     return stored(b, b.op("Add", b.op("Mul", b.cast(x, _FLOAT), b.cast(scale, _FLOAT)), offset))
 
 
-@_custom("AscendDequant")
+@custom("AscendDequant")
 def ascend_dequant(b: Builder, x: Tensor, deq_scale: Tensor) -> Value:
     """Cast, Mul by the scale, Cast to float16."""
     return b.cast(b.op("Mul", b.cast(x, _FLOAT), dequantising(b, deq_scale)), _FLOAT16)
 
 
-@_custom("QuantBatchMatmul", "QuantBatchMatmulV3")
+@custom("QuantBatchMatmul", "QuantBatchMatmulV3")
 def quant_batch_matmul(
     b: Builder,
     x1: Tensor,
@@ -343,7 +346,7 @@ def quant_batch_matmul(
     return _mindspore(b, "QuantBatchMatmul", *given)
 
 
-@_custom("UnsortedSegmentSum")
+@custom("UnsortedSegmentSum")
 def unsorted_segment_sum(b: Builder, x: Tensor, segment_ids: Tensor, num_segments: Tensor) -> Value:
     """As MindSpore's."""
     return _mindspore(b, "UnsortedSegmentSum", x, segment_ids, num_segments)

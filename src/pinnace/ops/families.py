@@ -22,8 +22,8 @@ _COMMON = {
 
 _FAMILIES = """
     activation adaptive arithmetic array attention boxes collective constants conv counts cumulative
-    custom detection diagonal exchange experts factor filling image index linalg lite_array lite_detect
-    lite_image lite_math lite_nn lite_quant lite_recurrent lite_sparse lite_speech loss math
+    custom custom_delta detection diagonal exchange experts factor filling image index linalg lite_array
+    lite_detect lite_image lite_math lite_nn lite_quant lite_recurrent lite_sparse lite_speech loss math
     matrix_diagonal norm order padding parts patches pool quantised recurrent reduce resize scalar
     segments signal slicing solve special state structure text unique views
 """

@@ -15,8 +15,20 @@ from pinnace.ops.values import Unsupported
 
 _OLDEST = 13
 _SAME = (
-    *("Add", "Cast", "Constant", "Div", "Equal", "GreaterOrEqual", "Identity", "LessOrEqual", "Mul", "Pow"),
-    *("Reshape", "ScatterElements", "ScatterND", "Shape", "Split", "Squeeze", "Sub", "Transpose"),
+    *(
+        "Add",
+        "Cast",
+        "Constant",
+        "CumSum",
+        "Div",
+        "Equal",
+        "GreaterOrEqual",
+        "Identity",
+        "LessOrEqual",
+        "Mul",
+        "Pow",
+    ),
+    *("Reshape", "Scan", "ScatterElements", "ScatterND", "Shape", "Split", "Squeeze", "Sub", "Transpose"),
     *("Unsqueeze", "Where"),
 )
 """Operators to which sets since 13 gave only element types, and attributes."""
