@@ -268,11 +268,9 @@ class Converter:
         from pinnace.converter.asked import configured
         from pinnace.converter.convert import Conversion
         from pinnace.converter.frontends import convert_from, turned
-        from pinnace.converter.splitting import pairs
         from pinnace.options.settings import sections_of
 
         sections = {**(sections_of(config_file) if config_file else {}), **self._config}
-        split = sections.pop("SplitGraph", {}).get("split_node_name", "")
 
         options = Conversion(
             save_type=self.save_type,
@@ -286,7 +284,6 @@ class Converter:
             if self.enable_encryption
             else None,
             trust=self.trust,
-            split=pairs(split),
             int32=framework != "MINDIR" and os.environ.get("KEEP_ORIGIN_DTYPE") != "1",
         )
         options = configured(options, sections, self._device, config_file or "config_info")

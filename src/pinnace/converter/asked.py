@@ -1,4 +1,4 @@
-"""What a configuration asks of a conversion: quantisation, and shapes for an Ascend device."""
+"""What a configuration asks of a conversion: quantisation, parts, and shapes for an Ascend device."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from pinnace.converter.convert import Conversion
 from pinnace.converter.sections import Sections, quantisation
+from pinnace.converter.splitting import taken
 from pinnace.errors import ConfigError
 from pinnace.options.context import Context
 from pinnace.options.effects import Filled
@@ -25,6 +26,8 @@ def configured(options: Conversion, sections: Sections, device: str, name: str) 
     The shapes and sizes that an Ascend device is given are read for that device only. Raises `ConfigError`
     for wrong values, and for shapes that contradict `options`.
     """
+    sections = dict(sections)
+    options = replace(options, split=taken(sections))
     known = {title.lower(): section.kind for title, section in SECTIONS.items()}
     of_device = {title: values for title, values in sections.items() if known.get(title.lower()) == "ascend"}
     rest = {title: values for title, values in sections.items() if title not in of_device}

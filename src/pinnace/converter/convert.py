@@ -119,8 +119,11 @@ def convert(
         warn(
             f"no effect: {' and '.join(dumped)}; pinnace inspect FILE --onnx OUT writes the graph of a model"
         )
-    if options.split and (options.save_type is not ModelType.MINDIR or options.encrypt or options.turn):
-        raise NotSupportedError("[SplitGraph] is for .mindir without encryption, and without input_format")
+    others = options.encrypt, options.turn, options.dynamic_dims, options.output_type
+    if options.split and (options.save_type is not ModelType.MINDIR or any(others)):
+        raise NotSupportedError(
+            "[SplitGraph] is for .mindir without encryption, input_format, dynamic_dims and output_type"
+        )
     dialect, layout, suffix, writer = _OUTPUTS[options.save_type]
     path = Path(output)
     path = followed(path if path.suffix == suffix else Path(f"{path}{suffix}"))
@@ -171,9 +174,7 @@ def convert(
     files = [path.parent / file.relative_to(place.parent) for file in written]
     nodes = sum(len(function.nodes) for function in program.functions.values())
     for number, part in enumerate(parts):
-        bare = replace(
-            options, input_shape="", dynamic_dims="", output_type="", split=(), decrypt=None, notes=()
-        )
+        bare = replace(options, input_shape="", split=(), decrypt=None, notes=())
         whole = Source.of_buffer(part.serialised(source.name), source.folder)
         place = path.with_name(f"{path.stem}_{number}")
         files += convert(whole, ModelType.ONNX, place, bare, stage, (*own, *inputs)).files

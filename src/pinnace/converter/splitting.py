@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import onnx_ir as ir
@@ -48,6 +48,14 @@ class Part:
                 f"{source}: a part has more than 2 GiB of weights: split the model at more nodes, or let its "
                 "weights be in a file of their own"
             ) from None
+
+
+def taken(sections: dict[str, Mapping[str, str]]) -> tuple[Pair, ...]:
+    """Take the section out of a configuration, and return its pairs. Raises ConfigError."""
+    keys = sections.pop("SplitGraph", None) or {}
+    if unknown := sorted(keys.keys() - {"split_node_name"}):
+        raise ConfigError(f"[SplitGraph] {unknown[0]} is not known: there is split_node_name")
+    return pairs(keys.get("split_node_name", ""))
 
 
 def pairs(text: str) -> tuple[Pair, ...]:
