@@ -127,6 +127,15 @@ def test_what_is_wrong_is_named_and_the_exit_code_is_255(capsys, flags: tuple[st
     assert "Success" not in out
 
 
+@pytest.mark.parametrize("device", ["GPU", "Ascend"])
+def test_devices_and_their_numbers(capsys, monkeypatch, device: str) -> None:
+    monkeypatch.setenv("PINNACE_SIMULATE", "gpu:2,ascend:2")
+    flags = f"--device={device}", "--deviceId=1", "--rankId=0", "--enableFp16=true", "--loopCount=1"
+    assert benchmark(capsys, f"--modelFile={ADD}", *flags)[0] == 0
+    code, _, err = benchmark(capsys, f"--modelFile={ADD}", f"--device={device}", "--deviceId=2")
+    assert (code, f"{device.lower()}:2 is not available" in err) == (255, True)
+
+
 def test_flags_without_effect_are_named_once(capsys) -> None:
     flags = "--loopCount=1", "--perfProfiling=true", "--delegateMode=CoreML", "--enableFp16=false"
     code, _, err = benchmark(capsys, f"--modelFile={ADD}", *flags)

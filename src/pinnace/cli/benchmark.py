@@ -69,7 +69,7 @@ def _context(given: argparse.Namespace) -> Context:
     if kind != "cpu":
         known = os.environ.get(f"{kind.upper()}_DEVICE_ID", "0")
         device.device_id = given.deviceId if given.deviceId >= 0 else _whole("DEVICE_ID", known)
-        if given.rankId >= 0:
+        if given.rankId >= 0 and kind == "ascend":  # MPI or NCCL tells a GPU's
             device.rank_id = given.rankId
     if given.GroupInfoFile:
         context.group_info_file = given.GroupInfoFile

@@ -49,7 +49,7 @@ _FLAGS = (
     _Flag("inputShapes", "", "shapes of the inputs in order: 1,32,32,32:1,1,32,32,1"),
     _Flag("inputShape", "", "shapes by name: in1:1,32,32,32;in2:1,8"),
     _Flag("deviceId", -1, "number of the device"),
-    _Flag("rankId", -1, "number of the rank"),
+    _Flag("rankId", -1, "number of the rank on an Ascend"),
     _Flag("decryptKey", "", "key of an encrypted model, in hexadecimal digits"),
     _Flag("cryptoLibPath", "", "library that decrypts", "the package cryptography does"),
     _Flag("enableParallelPredict", False, "measure a ModelParallelRunner"),
