@@ -179,6 +179,8 @@ def test_only_mindir_is_split(network, tmp_path):
 
 def test_user_info_says_what_the_parts_are(network, tmp_path):
     split(network, tmp_path, "[[],[middle]]")
-    said = json.loads(Model(tmp_path / "net.mindir").get_model_info("pinnace.split"))
+    model = Model(tmp_path / "net.mindir")
+    said = json.loads(model.get_model_info("pinnace.split"))
+    assert json.loads(json.loads(model.get_model_info("user_info"))["pinnace.split"]) == said
     assert said["files"] == ["net_0.mindir", "net_1.mindir"]
     assert said["executors"] == [{"parts": [0, 0], "inputs": ["x"], "outputs": ["middle"]}]

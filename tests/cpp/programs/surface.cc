@@ -107,6 +107,7 @@ static void Models() {
   CHECK_STATUS(model.Build(data + "/api/add.onnx", kOM, Cpu()), kLiteNotSupport, "model type 2");
   CHECK_STATUS(model.Build("no model", 8, kMindIR), kLiteGraphFileError, "model buffer");
   CHECK_STATUS(model.Build(nullptr, 8, kMindIR), kLiteNullptr, "");
+  CHECK_STATUS(model.Build("no model", 8, "weights", 7, kMindIR), kLiteNotSupport, "mindir_path");
   CHECK_OK(model.Build(data + "/api/add.onnx", kMindIR, Cpu()));
   CHECK_STATUS(model.Build(data + "/api/add.onnx", kMindIR), kLiteModelRebuild, "another Model");
   CHECK_STATUS(model.UpdateConfig("common_context", {"prefer", "memory"}), kLiteModelRebuild, "");

@@ -44,6 +44,10 @@ class MS_API Model {
                const std::string &cropto_lib_path);
   Status Build(const std::string &model_path, ModelType model_type, const std::shared_ptr<Context> &model_context,
                const Key &dec_key, const std::string &dec_mode, const std::string &cropto_lib_path);
+  Status Build(const void *, size_t, const void *, size_t, ModelType, const std::shared_ptr<Context> & = nullptr) {
+    return Status(kLiteNotSupport, "Pinnace takes weights of a model's bytes from files: name its folder by mindir_path "
+                                   "of [model_file]");
+  }
   Status Build(GraphCell graph, const std::shared_ptr<Context> &model_context = nullptr,
                const std::shared_ptr<TrainCfg> &train_cfg = nullptr);
 
