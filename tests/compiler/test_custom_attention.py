@@ -10,6 +10,7 @@ from customs import BOTH, CLOSE, HALF, arrays, ran, wide
 from onnx import helper
 
 from pinnace.building.origin import build
+from pinnace.errors import PinnaceError
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 
@@ -135,5 +136,36 @@ def test_prompt_flash_attention_may_be_a_node_of_its_own():
     graph = helper.make_graph([node], "g", ports, [helper.make_empty_tensor_value_info("y")])
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     executable = build(made.SerializeToString(), None, Target(threads=1), Settings())
+    (y,) = executable.execution().run(list(feed.values()))
+    np.testing.assert_allclose(y, attended(q, k, v, 0.5, hidden), **CLOSE)
+
+
+@pytest.mark.parametrize("rank", [3, 4])
+def test_a_mask_whose_rank_only_the_run_tells_has_four_dimensions_or_is_an_error(rank):
+    q, k, v = arrays(25, (1, 2, 3, 8), (1, 2, 3, 8), (1, 2, 3, 8))
+    hidden = np.triu(np.ones((1, 3, 3), bool), 1)
+    feed = {"query": q, "key": k, "value": v, "small": hidden, "shape": np.array([1, 1, 3, 3][-rank:])}
+    names = ["query", "key", "value", "atten_mask"]
+    nodes = [
+        helper.make_node("Identity", ["shape"], ["counted"]),
+        helper.make_node("Reshape", ["small", "counted"], ["atten_mask"]),
+        helper.make_node(
+            "Custom", names, ["y"], type="PromptFlashAttention", input_names=names, num_heads=2,
+            scale_value=0.5, input_layout="BNSD",
+        ),
+    ]  # fmt: skip
+    ports = [
+        helper.make_tensor_value_info(
+            n, helper.np_dtype_to_tensor_dtype(x.dtype), ["n"] if n == "shape" else x.shape
+        )
+        for n, x in feed.items()
+    ]
+    graph = helper.make_graph(nodes, "g", ports, [helper.make_empty_tensor_value_info("y")])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    executable = build(made.SerializeToString(), None, Target(threads=1), Settings())
+    if rank < 4:
+        with pytest.raises(PinnaceError):
+            executable.execution().run(list(feed.values()))
+        return
     (y,) = executable.execution().run(list(feed.values()))
     np.testing.assert_allclose(y, attended(q, k, v, 0.5, hidden), **CLOSE)

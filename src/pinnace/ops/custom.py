@@ -20,7 +20,7 @@ from pinnace.ops.builder import Builder
 from pinnace.ops.families import find
 from pinnace.ops.quantised import dequantising, stored
 from pinnace.ops.table import TABLE, Dtype, Lowering, Primitive, Tensor
-from pinnace.ops.values import Unsupported, Value
+from pinnace.ops.values import RankUnknown, Unsupported, Value
 from pinnace.program import Dialect
 
 PREFIX = "Custom:"
@@ -209,10 +209,14 @@ def _hidden(b: Builder, scores: Tensor, mask: Tensor) -> Tensor:
             f"has a mask of {b.dtype(mask).name.lower()}, but only bool, int8, uint8 and float16, whose "
             "numbers other than 0 hide a key, are supported"
         )
-    if b.rank(mask) not in (2, 3, 4):
-        raise Unsupported(f"has a mask of {b.rank(mask)} dimensions, but only 2 to 4 are supported")
     truth = b.cast(mask, ir.DataType.BOOL)
-    truth = b.op("Unsqueeze", truth, [1]) if b.rank(mask) == 3 else truth
+    try:
+        rank = b.rank(truth)
+    except RankUnknown:  # the run fails for fewer dimensions than 4
+        rank, truth = 4, b.op("Reshape", truth, [0, 0, -1, 0])
+    if rank not in (2, 3, 4):
+        raise Unsupported(f"has a mask of {rank} dimensions, but only 2 to 4 are supported")
+    truth = b.op("Unsqueeze", truth, [1]) if rank == 3 else truth
     return b.op("Where", truth, b.like(_LOWEST, scores), scores)
 
 
