@@ -148,6 +148,8 @@ class UnsupportedModelError(PinnaceError, RuntimeError):
         ]
         first = f"{plain(model)} uses {len(lines)} unsupported primitive(s):"
         last = "Change these in the model, and export it again."
+        if all(p.reason.endswith("by shapes of the inputs") for p in primitives):
+            last = "Give the inputs fixed shapes (--shape, --inputShape, Converter.input_shape)."
         super().__init__("\n".join((first, *lines, last)))
 
     def __reduce__(self) -> tuple[type[UnsupportedModelError], tuple[str, Sequence[UnsupportedPrimitive]]]:

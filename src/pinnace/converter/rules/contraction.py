@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import string
 from collections.abc import Sequence
 from functools import reduce
 
-import numpy as np
 import onnx_ir as ir
 
+from pinnace.converter.rules.places import along
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import function
 from pinnace.ops.values import Unsupported
@@ -54,9 +55,7 @@ def _single(b: Builder, x: ir.Value, term: str) -> tuple[ir.Value, str]:
         while term.count(letter) > 1:
             first = term.index(letter)
             second = term.index(letter, first + 1)
-            size = b.static_shape(x)[first]
-            dims = [size if i in (first, second) else 1 for i in range(len(term))]
-            same = b.constant(np.eye(size).reshape(dims), b.dtype(x).numpy())
+            same = b.cast(b.op("Equal", along(b, x, first), along(b, x, second)), b.dtype(x))
             x = b.op("ReduceSum", b.op("Mul", x, same), [second], keepdims=0)
             term = term[:second] + term[second + 1 :]
     return x, term
@@ -80,15 +79,39 @@ def _product(
     both = [c for c in first if c in second]
     batch, inner = ([c for c in both if (c in needed) is kept] for kept in (True, False))
     rows, columns = [c for c in first if c not in both], [c for c in second if c not in both]
-    sizes = dict(zip(first + second, (*b.static_shape(x), *b.static_shape(y)), strict=True))
-    if any(b.static_shape(x)[first.index(c)] != b.static_shape(y)[second.index(c)] for c in both):
-        raise Unsupported("has one letter for dimensions of different sizes: repeat that of size 1 by Expand")
+    ones, others = dict(zip(first, b.dims(x), strict=True)), dict(zip(second, b.dims(y), strict=True))
+    for pair in ({ones[c], others[c]} for c in both):
+        numbers = {size for size in pair if isinstance(size, int)}
+        if len(numbers) > 1 or (len(pair) > 1 and 1 in numbers):
+            raise Unsupported(
+                "has one letter for dimensions of different sizes: repeat that of size 1 by Expand"
+            )
+    sizes = others | ones | {c: n for c, n in others.items() if isinstance(n, int)}
 
     def matrix(v: ir.Value, term: str, *groups: Sequence[str]) -> ir.Value:
         """An operand with the letters of each group as one dimension."""
         turned = b.transpose(v, [term.index(c) for group in groups for c in group])
-        return b.reshape(turned, [int(np.prod([sizes[c] for c in group], dtype=int)) for group in groups])
+        return _shaped(b, turned, [_whole(b, [sizes[c] for c in group]) for group in groups])
 
     made = b.op("MatMul", matrix(x, first, batch, rows, inner), matrix(y, second, batch, inner, columns))
     whole = [*batch, *rows, *columns]
-    return b.reshape(made, [sizes[c] for c in whole]), "".join(whole)
+    return _shaped(b, made, [sizes[c] for c in whole]), "".join(whole)
+
+
+def _whole(b: Builder, sizes: Sequence[int | ir.Value]) -> int | ir.Value:
+    """The product of sizes, of which the run may know some only."""
+    number = math.prod(size for size in sizes if isinstance(size, int))
+    free = [size for size in sizes if isinstance(size, ir.Value)]
+    if not free:
+        return number
+    return reduce(lambda one, other: b.op("Mul", one, other), free[1:], b.op("Mul", free[0], number))
+
+
+def _shaped(b: Builder, x: ir.Value, dims: Sequence[int | ir.Value]) -> ir.Value:
+    """A tensor with other dimensions, of which the run may know some only.
+
+    Those are not zero: MindSpore Lite's Reshape takes zeros for the dimensions of its input.
+    """
+    if all(isinstance(d, int) for d in dims):
+        return b.reshape(x, dims)
+    return b.op("Reshape", x, b.vector(dims))

@@ -99,8 +99,7 @@ _SHAPES: Rules = rules(
         right = (cast(w, FLOAT) - cast(w_zero_point, FLOAT)) * cast(w_scale, FLOAT)
         QuantizeLinear(left @ right, cast(y_scale, FLOAT), y_zero_point)
     EyeLike: input, dtype: int | None = None, k: int = 0 ->
-        rows, columns = static_shape(input)
-        cast(constant(np.eye(rows, columns, k)), element_type(dtype) if dtype else dtype(input))
+        cast(along(input, 1) - along(input, 0) == k, element_type(dtype) if dtype else dtype(input))
     DepthToSpace: input, blocksize: int, mode: str = "DCR" ->
         n, c, h, w = shape(input)
         size = blocksize

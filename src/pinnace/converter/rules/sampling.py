@@ -105,7 +105,7 @@ def corners(b: Builder, theta: ir.Value, aligned: bool) -> ir.Value:
     """The places of an AffineGrid whose size the model declares."""
     declared = b.declared[0].shape if b.declared and b.declared[0] else None
     if declared is None or None in declared:
-        raise Unsupported("has a size known only at run time: fix it by a shape of the input")
+        raise Unsupported("has a size known only at run time: fix it by shapes of the inputs")
     sizes = [d for d in declared[1:-1] if d is not None]
     steps = [np.linspace(-1, 1, n) if aligned else (2 * np.arange(n) + 1) / n - 1 for n in sizes]
     grid = np.meshgrid(*steps, indexing="ij")

@@ -313,7 +313,9 @@ def merged(
 ) -> ir.Value:
     """A Col2Im as ConvTranspose, whose kernels have a one for each place in a block."""
     places, size = math.prod(block), len(block)
-    batch, rows, _ = b.static_shape(x)
+    batch, rows = b.shape(x)[:2]
+    if rows is None:
+        raise Unsupported("has a free number of channels: fix it by shapes of the inputs")
     counts = [
         (n + pads[i] + pads[i + size] - (k - 1) * dilations[i] - 1) // strides[i] + 1
         for i, (n, k) in enumerate(zip(image, block, strict=True))
@@ -330,5 +332,5 @@ def merged(
         n - (c - 1) * s - (k - 1) * d - 1
         for n, c, s, k, d in zip(wide, counts, strides, block, dilations, strict=True)
     ]
-    blocks = b.reshape(x, [batch, rows, *counts])
+    blocks = b.reshape(x, [-1 if batch is None else batch, rows, *counts])
     return b.op("ConvTranspose", blocks, b.constant(ones, b.dtype(x).numpy()), output_padding=rest, **shape)
