@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.mutants.changes import changes, chosen
 
 MODULE = '''
@@ -15,7 +16,12 @@ TABLE = {"a": 1, "b": 2}
 def least(x: int = 3) -> int:
     if x < 3 and not x:
         raise ValueError("x - 1 is text")
+    watch(f"step {x} of", 1)
     return x
+
+
+def __repr__(self):
+    return self.x < 3
 '''
 
 
@@ -29,6 +35,21 @@ def test_each_change_is_one_place_of_code(tmp_path):
         assert sum(expected in text for text in texts) == 1, expected
     assert sum("'a'" not in text for text in texts) == 1
     assert all("1 + 1" in text and "x - 1" in text for text in texts)
+
+
+def test_tests_of_what_only_processes_run_are_those_that_name_its_module(tmp_path):
+    data = pytest.importorskip("coverage").CoverageData(str(tmp_path / "map"))
+    from tests.mutants.__main__ import PACKAGE, Tests  # imports coverage
+
+    keeping, name = PACKAGE / "building" / "keeping.py", "tests/cache/test_keeping.py::test_one[a (b)]"
+    starts = next(i for i, x in enumerate(keeping.read_text().splitlines(), 1) if "building.keeper" in x)
+    data.set_context(f"{name} (call)")
+    data.add_lines({str(keeping): [starts]})
+    data.write()
+    (change, *_) = changes(PACKAGE / "building" / "keeper.py")
+    found = Tests(tmp_path / "map", seed=1).of(change)
+    assert {name, "tests/cache/test_keeping.py"} <= {*found}
+    assert not any(each.startswith("tests/ops/") for each in found)
 
 
 def test_one_seed_chooses_the_same_changes(tmp_path):

@@ -362,3 +362,12 @@ def test_the_ends_of_a_range_leave_outliers_out(tmp_path, calibrated, method):
     step = next(main.quantised[n.outputs[0]] for n in main.nodes if n.primitive == "QuantDTypeCast")
     whole = step.scale[0] * 255
     assert 4 < whole < 20  # of numbers that are nearly all between -4 and 4
+
+
+def test_a_folder_of_notes_is_used_again(tmp_path):
+    """The file of the operators is written anew, in a folder that is there already."""
+    notes = tmp_path / "deep" / "notes"
+    asked = {"quant_type": "WEIGHT_QUANT", "bit_num": "8", "debug_info_save_path": str(notes), **SMALLEST}
+    for _ in range(2):
+        converted(tmp_path / "q", common_quant_param=asked)
+        assert len((notes / "quantised.csv").read_text().splitlines()) == 1 + 3

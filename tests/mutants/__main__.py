@@ -1,8 +1,9 @@
 """`python -m tests.mutants --count 100 --seed N`: change the code in one place, and see whether a test fails.
 
-Each change runs the tests that execute its statement: a run of the whole suite with coverage finds these.
-Statements that run on import, such as tables, have all tests of their module. What no test notices is
-printed: a test is missing, or the change makes no difference.
+Each change runs the tests that execute its statement: a run of the whole suite with coverage finds these, in
+processes that tests start too. Statements that run on import, such as tables, have all tests of their module;
+what the map has no test for has those that name or start the module. Modules whose packages are not installed
+are left out. What no test notices is printed: a test is missing, or the change makes no difference.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -26,6 +30,15 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "pinnace"
 FIRST = 80
 """Tests that run in a first process; most changes are noticed there."""
+_PHASE = re.compile(r"\|\w+$| \((setup|call|teardown)\)$")
+_NEEDS = {
+    "serving/ray/*.py": ("ray", "starts clusters of Ray"),
+    "distributed/nccl.py": ("torch", "communicates between GPUs"),
+    "distributed/mpi.py": ("mpi4py", "communicates through MPI"),
+    "converter/frontends/with_tf2onnx.py": ("tf2onnx", "opens files of TensorFlow"),
+    "converter/frontends/with_torch.py": ("torch", "opens files of PyTorch"),
+}
+"""Modules whose tests are skipped without a package, the package, and what it is for."""
 
 
 def main() -> int:
@@ -40,7 +53,7 @@ def main() -> int:
     if not arguments.map.exists():
         _make_map(arguments.map)
     tests = Tests(arguments.map, arguments.seed)
-    changes = chosen(sorted(PACKAGE.glob(arguments.only)), arguments.count, arguments.seed)
+    changes = chosen(_modules(arguments.only), arguments.count, arguments.seed)
     with tempfile.TemporaryDirectory() as folder:
         copies: SimpleQueue[Path] = SimpleQueue()
         for number in range(arguments.jobs):
@@ -61,6 +74,16 @@ def main() -> int:
     return noticed < len(changes)
 
 
+def _modules(pattern: str) -> list[Path]:
+    """Return the modules that can run on this machine."""
+    left_out: set[Path] = set()
+    for modules, (package, purpose) in _NEEDS.items():
+        if find_spec(package) is None:
+            print(f"left out: {modules}, which {purpose}: {package} is not installed")
+            left_out.update(PACKAGE.glob(modules))
+    return sorted({*PACKAGE.glob(pattern)} - left_out)
+
+
 class Tests:
     """The tests of each statement."""
 
@@ -72,18 +95,38 @@ class Tests:
 
     def of(self, change: Change) -> list[str]:
         """Return the tests that execute a statement; for one that runs on import those of its module."""
-        inside = change.path.relative_to(ROOT / "src")
-        lines = self._data.contexts_by_lineno(self._files.get(str(inside), ""))
+        lines = self._lines(change.path)
         found = _names(context for line in change.lines for context in lines.get(line, ()))
         found = found or _names(context for contexts in lines.values() for context in contexts)
+        found = found or self._that_name(change.path)
         random.Random(self._seed).shuffle(found)
-        room = f"tests/{inside.parts[1]}/"
-        beside = f"test_{inside.stem}"
+        inside = change.path.relative_to(PACKAGE)
+        room, beside = f"tests/{inside.parts[0]}/", f"test_{inside.stem}"
         return sorted(found, key=lambda name: (beside not in name, not name.startswith(room)))
+
+    def _lines(self, module: Path) -> dict[int, list[str]]:
+        return self._data.contexts_by_lineno(self._files.get(str(module.relative_to(ROOT / "src")), ""))
+
+    def _that_name(self, module: Path) -> list[str]:
+        """Return the files of tests that name a module, and the tests that execute a line which does."""
+        room, stem = module.relative_to(PACKAGE).parts[0], module.stem
+        named = re.compile(rf"\b{room}\b.*\b{stem}\b|(?<!\.)\b{stem}\b(?=[.(])|from \.{stem}\b")
+        found = {name for name, text in self._texts.items() if named.search(text)}
+        for path in PACKAGE.rglob("*.py"):
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                if path != module and named.search(line):
+                    found.update(_names(self._lines(path).get(number, ())))
+        return sorted(found) or [f"tests/{room}"]
+
+    @cached_property
+    def _texts(self) -> dict[str, str]:
+        files = (ROOT / "tests").rglob("test_*.py")
+        return {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in files}
 
 
 def _names(contexts: Iterable[str]) -> list[str]:
-    return sorted({context.partition("|")[0] for context in contexts if "::" in context})
+    """Return the names of tests; contexts are `NAME|PHASE`, of processes that tests start `NAME (PHASE)`."""
+    return sorted({_PHASE.sub("", context.strip("|")) for context in contexts if "::" in context})
 
 
 def _is_noticed(change: Change, tests: list[str], copy: Path) -> bool:
@@ -127,10 +170,17 @@ _UNCOVERED = "tests/serving/test_pool.py::test_a_signal_at_any_moment_costs_no_w
 """A test whose signals may come while coverage holds its own lock, and then wait for ever."""
 
 
+_OF_CHILDREN = "[run]\npatch = subprocess\ncontext = ${PYTEST_CURRENT_TEST-}\n"
+"""Options of coverage: processes that a test starts are measured too, and have its name."""
+
+
 def _make_map(file: Path) -> None:
     options = ["-n", "auto", "--cov=pinnace", "--cov-context=test", "--cov-report=", "--deselect", _UNCOVERED]
-    command = [sys.executable, "-m", "pytest", *options]
-    subprocess.run(command, cwd=ROOT, env=os.environ | {"COVERAGE_FILE": str(file)}, check=False)
+    with tempfile.NamedTemporaryFile("w", suffix=".ini") as settings:
+        settings.write(_OF_CHILDREN)
+        settings.flush()
+        command = [sys.executable, "-m", "pytest", *options, f"--cov-config={settings.name}"]
+        subprocess.run(command, cwd=ROOT, env=os.environ | {"COVERAGE_FILE": str(file)}, check=False)
 
 
 def _shown(change: Change) -> str:

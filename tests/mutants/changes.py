@@ -22,6 +22,10 @@ _SWAPS: dict[type[ast.AST], type[ast.AST]] = {
 _IN_ROWS = re.compile(r" [-+*/<>] |(?<![\w.])\d+(?![\w.])|True|False|\b(Min|Max|Floor|Ceil|Abs)\b")
 _FOR_PEOPLE = {"warn", "debug", "info", "warning", "Unsupported", "TypeVar", "Option", "Argument", "help"}
 """Calls whose arguments are text that people read."""
+_PROGRESS = {"watch", "debug"}
+"""Calls that tell people how far it is, or for a search for faults: nothing depends on them."""
+_SHOWS = {"__repr__", "__rich_repr__", "_repr_html_"}
+"""Methods that make text for people."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +109,10 @@ def _runs(node: ast.AST) -> bool:
         case ast.Raise() | ast.Assert() | ast.Import() | ast.ImportFrom() | ast.JoinedStr():
             return False
         case ast.If(test=ast.Name(id="TYPE_CHECKING")) | ast.Expr(value=ast.Constant()):
+            return False
+        case ast.FunctionDef(name=name) if name in _SHOWS:
+            return False
+        case ast.Expr(value=ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name))) if name in _PROGRESS:
             return False
         case ast.Assign(targets=[ast.Name(id="__all__")]):
             return False
