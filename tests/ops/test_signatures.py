@@ -21,7 +21,6 @@ from pinnace.errors import PinnaceWarning
 from pinnace.ops import signatures
 from pinnace.ops.builder import Builder
 from pinnace.ops.families import find, rows
-from pinnace.ops.formulas import Formula
 from pinnace.ops.table import Arguments
 from pinnace.ops.values import Unsupported
 from pinnace.program import Dialect, Layout
@@ -47,13 +46,9 @@ def lowered(b, dialect, name, inputs, **attributes):
 def test_every_parameter_is_used_or_declared():
     undeclared = {}
     for row in rows():
-        if isinstance(row.lowering, Formula):
-            lines = row.lowering.lines
-        else:
-            function = ast.parse(textwrap.dedent(inspect.getsource(row.lowering))).body[0]
-            assert isinstance(function, ast.FunctionDef)
-            lines = function.body
-        read = {n.id for line in lines for n in ast.walk(line) if isinstance(n, ast.Name)}
+        function = ast.parse(textwrap.dedent(inspect.getsource(row.lowering))).body[0]
+        assert isinstance(function, ast.FunctionDef)
+        read = {n.id for line in function.body for n in ast.walk(line) if isinstance(n, ast.Name)}
         parameters = list(inspect.signature(row.lowering, eval_str=True).parameters.values())
         taken = [p for p in parameters[1 + len(row.given) :] if get_origin(p.annotation) is not Literal]
         ignored = {p.name.rstrip("_") for p in taken if p.name not in read}

@@ -4,78 +4,148 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from pinnace.ops.arithmetic import bound_for_nan
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function
-from pinnace.ops.math import promoted
-from pinnace.ops.table import Tensor, primitive
+from pinnace.ops.math import floating, is_float, promoted
+from pinnace.ops.table import Dtype, Ints, Tensor, primitive, primitives
 from pinnace.ops.values import Value
 
-formulas(
-    __name__,
-    """
-    CeLU: x, alpha: float = 1.0 ->
-        # Elu of a part, and Mul; of a negative alpha Exp in Elu's place.
-        if alpha == 1:
-            return Elu(x)
-        kind = FLOAT if dtype(x) is FLOAT16 else dtype(x)  # the inverse of a small alpha is no float16
-        part = cast(x, kind) / alpha
-        if alpha > 0:
-            return cast(Elu(part) * alpha, dtype(x))
-        grown = (Exp(part) - 1.0) * alpha
-        Where(x < 0.0, cast(grown, dtype(x)), x)
-    Elu EluExt: x, alpha: float = 1.0 -> Elu(x, alpha=alpha)
-    FastGeLU FastGelu: x -> x * Sigmoid(x * 1.702)
-    GeLU: x -> Gelu(x, approximate="tanh")
-    GeluExt: x, approximate: int = 0 -> Gelu(x, approximate="tanh" if approximate else "none")
-    GLU(False) Swiglu(True): first_is_gate, x, dim: int = -1 ->
-        # Split, Sigmoid, Mul.
-        size = shape(x)[dim]
-        halves = None if size is None else [size // 2] * 2
-        first, second = ops("Split", 2, x, halves, axis=dim, num_outputs=None if halves else 2)
-        first * Sigmoid(first) * second if first_is_gate else first * Sigmoid(second)
-    Hardtanh: x, min_val: float = -1.0, max_val: float = 1.0 ->
-        bound_for_nan(Clip(x, min_val, max_val), min_val)
-    HShrink: x, lambd: float = 0.5 -> Where(Abs(x) <= lambd, 0, x)
-    HSwish: x ->
-        # HardSwish; of float64, which has more digits than its factor, the product with HSigmoid.
-        if dtype(x) is DOUBLE:
-            return Where(x <= -3, 0, x * hsigmoid(x))
-        cast(HardSwish(floating(x)), dtype(x))
-    LeakyRelu LeakyReLUExt: x, negative_slope: float = 0.01 -> LeakyRelu(x, alpha=negative_slope)
-    LogSigmoid: x ->
-        # Neg of Softplus of Neg, and the buffer that training would read.
-        y = -Softplus(-x)
-        (y, y)
-    LogSoftmax LogSoftmaxExt: x, axis: int = -1, dtype: Dtype | None = None ->
-        # LogSoftmax.
-        along("LogSoftmax", cast(x, dtype or dtype(x)), axis)
-    Mish MishExt: x ->
-        # Mish, in float32 where not in float64.
-        cast(Mish(x if dtype(x) is DOUBLE else cast(x, FLOAT)), dtype(x))
-    ReLU6: x -> Clip(x, 0, 6)
-    SeLU SeLUExt: x -> op("Selu" if is_float(x) else "Relu", x)
-    Sigmoid: x -> Sigmoid(x)
-    SiLU: x -> x * Sigmoid(x)
-    Softmax: x, axis: Ints = (-1,) ->
-        # Softmax; over several dimensions as Exp over its sum.
-        if len(axis) == 1 or rank(x) == 0:
-            return along("Softmax", x, axis[0])
-        peak = ReduceMax(x, axis, keepdims=1)
-        grown = Exp(x - peak)
-        grown / ReduceSum(grown, axis, keepdims=1)
-    Softplus: x -> Softplus(x)
-    SoftplusExt: x, beta: float = 1.0, threshold: float = 20.0 ->
-        # Softplus of beta times x over beta, and x itself over the threshold.
-        scaled = x if beta == 1 else x * beta
-        soft = Softplus(scaled)
-        soft = soft if beta == 1 else soft / beta
-        Where(scaled > threshold, x, soft)
-    SoftShrink: x, lambd: float = 0.5 -> Shrink(x, lambd=lambd, bias=lambd)
-    Softsign: x -> Softsign(x)
-    Tanh: x -> Tanh(x)
-    Threshold: x, threshold: float, value: float -> Where(x > threshold, x, value)
-    """,
-)
+
+@primitive("CeLU")
+def _celu(op: Builder, x: Tensor, alpha: float = 1.0) -> Value:
+    """Elu of a part, and Mul; of a negative alpha Exp in Elu's place."""
+    if alpha == 1:
+        return op.Elu(x)
+    # The inverse of a small alpha is no float16.
+    kind = ir.DataType.FLOAT if op.dtype(x) is ir.DataType.FLOAT16 else op.dtype(x)
+    part = op.cast(x, kind) / alpha
+    if alpha > 0:
+        return op.cast(op.Elu(part) * alpha, op.dtype(x))
+    grown = (op.Exp(part) - 1.0) * alpha
+    return op.Where(op.Less(x, 0.0), op.cast(grown, op.dtype(x)), x)
+
+
+@primitive("Elu", "EluExt")
+def _elu(op: Builder, x: Tensor, alpha: float = 1.0) -> Value:
+    return op.Elu(x, alpha=alpha)
+
+
+@primitive("FastGeLU", "FastGelu")
+def _fast_gelu(op: Builder, x: Tensor) -> Value:
+    return x * op.Sigmoid(x * 1.702)
+
+
+@primitive("GeLU")
+def _gelu(op: Builder, x: Tensor) -> Value:
+    return op.Gelu(x, approximate="tanh")
+
+
+@primitive("GeluExt")
+def _gelu_ext(op: Builder, x: Tensor, approximate: int = 0) -> Value:
+    return op.Gelu(x, approximate="tanh" if approximate else "none")
+
+
+@primitives({"GLU": False, "Swiglu": True})
+def _glu(op: Builder, first_is_gate: bool, x: Tensor, dim: int = -1) -> Value:
+    """Split, Sigmoid, Mul."""
+    size = op.shape(x)[dim]
+    halves = None if size is None else [size // 2] * 2
+    first, second = op.ops("Split", 2, x, halves, axis=dim, num_outputs=None if halves else 2)
+    return first * op.Sigmoid(first) * second if first_is_gate else first * op.Sigmoid(second)
+
+
+@primitive("Hardtanh")
+def _hardtanh(op: Builder, x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Value:
+    return bound_for_nan(op, op.Clip(x, min_val, max_val), min_val)
+
+
+@primitive("HShrink")
+def _h_shrink(op: Builder, x: Tensor, lambd: float = 0.5) -> Value:
+    return op.Where(op.LessOrEqual(op.Abs(x), lambd), 0, x)
+
+
+@primitive("HSwish")
+def _h_swish(op: Builder, x: Tensor) -> Value:
+    """HardSwish; of float64, which has more digits than its factor, the product with HSigmoid."""
+    if op.dtype(x) is ir.DataType.DOUBLE:
+        return op.Where(op.LessOrEqual(x, -3), 0, x * hsigmoid(op, x))
+    return op.cast(op.HardSwish(floating(op, x)), op.dtype(x))
+
+
+@primitive("LeakyRelu", "LeakyReLUExt")
+def _leaky_relu(op: Builder, x: Tensor, negative_slope: float = 0.01) -> Value:
+    return op.LeakyRelu(x, alpha=negative_slope)
+
+
+@primitive("LogSigmoid")
+def _log_sigmoid(op: Builder, x: Tensor) -> Value:
+    """Neg of Softplus of Neg, and the buffer that training would read."""
+    y = -op.Softplus(-x)
+    return (y, y)
+
+
+@primitive("LogSoftmax", "LogSoftmaxExt")
+def _log_softmax(op: Builder, x: Tensor, axis: int = -1, dtype: Dtype | None = None) -> Value:
+    """LogSoftmax."""
+    return _along(op, "LogSoftmax", op.cast(x, dtype or op.dtype(x)), axis)
+
+
+@primitive("Mish", "MishExt")
+def _mish(op: Builder, x: Tensor) -> Value:
+    """Mish, in float32 where not in float64."""
+    return op.cast(
+        op.Mish(x if op.dtype(x) is ir.DataType.DOUBLE else op.cast(x, ir.DataType.FLOAT)), op.dtype(x)
+    )
+
+
+@primitive("ReLU6")
+def _relu6(op: Builder, x: Tensor) -> Value:
+    return op.Clip(x, 0, 6)
+
+
+@primitive("SeLU", "SeLUExt")
+def _selu(op: Builder, x: Tensor) -> Value:
+    return op.op("Selu" if is_float(op, x) else "Relu", x)
+
+
+@primitives({"Sigmoid": "Sigmoid", "Softplus": "Softplus", "Softsign": "Softsign", "Tanh": "Tanh"})
+def _one_operator(op: Builder, op_type: str, x: Tensor) -> Value:
+    """{op_type}."""
+    return op.op(op_type, x)
+
+
+@primitive("SiLU")
+def _silu(op: Builder, x: Tensor) -> Value:
+    return x * op.Sigmoid(x)
+
+
+@primitive("Softmax")
+def _softmax(op: Builder, x: Tensor, axis: Ints = (-1,)) -> Value:
+    """Softmax; over several dimensions as Exp over its sum."""
+    if len(axis) == 1 or op.rank(x) == 0:
+        return _along(op, "Softmax", x, axis[0])
+    peak = op.ReduceMax(x, axis, keepdims=1)
+    grown = op.Exp(x - peak)
+    return grown / op.ReduceSum(grown, axis, keepdims=1)
+
+
+@primitive("SoftplusExt")
+def _softplus_ext(op: Builder, x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Value:
+    """Softplus of beta times x over beta, and x itself over the threshold."""
+    scaled = x if beta == 1 else x * beta
+    soft = op.Softplus(scaled)
+    soft = soft if beta == 1 else soft / beta
+    return op.Where(op.Greater(scaled, threshold), x, soft)
+
+
+@primitive("SoftShrink")
+def _soft_shrink(op: Builder, x: Tensor, lambd: float = 0.5) -> Value:
+    return op.Shrink(x, lambd=lambd, bias=lambd)
+
+
+@primitive("Threshold")
+def _threshold(op: Builder, x: Tensor, threshold: float, value: float) -> Value:
+    return op.Where(op.Greater(x, threshold), x, value)
 
 
 @primitive("ReLU")
@@ -89,7 +159,6 @@ def relu(b: Builder, x: Tensor) -> Value:
     return b.op("Where", b.op("IsNaN", x), b.like(0, x), x)
 
 
-@function
 @primitive("HSigmoid")
 def hsigmoid(b: Builder, x: Tensor) -> Value:
     """HardSigmoid; of float64, which has more digits than its attribute, Clip of x / 6 + 1 / 2."""
@@ -108,7 +177,6 @@ def prelu(b: Builder, x: Tensor, weight: Tensor) -> Value:
     return b.cast(b.op("PRelu", x, b.reshape(weight, []) if b.rank(x) == 0 else weight), own)
 
 
-@function
 def _along(b: Builder, op_type: str, x: Tensor, axis: int) -> Tensor:
     """An operator along an axis; a scalar is one element."""
     if b.rank(x) == 0:

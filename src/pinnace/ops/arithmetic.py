@@ -9,13 +9,20 @@ import onnx_ir as ir
 
 from pinnace.ops import binding
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, functions
-from pinnace.ops.math import promoted
-from pinnace.ops.table import Tensor, primitive, primitives
+from pinnace.ops.math import beside, exp2, floating, is_float, is_integer, log1p, promoted
+from pinnace.ops.quotients import (
+    divisor,
+    float_quotient,
+    floor_quotient,
+    floored_quotient,
+    greatest_divisor,
+    least_over_zero,
+    quotient,
+    truncated_quotient,
+)
+from pinnace.ops.table import Dtype, Tensor, primitive, primitives
 from pinnace.ops.values import Value
 
-_EUCLID_STEPS = {8: 13, 16: 24, 32: 46, 64: 92}
-"""Turns that Euclid's algorithm takes at most, by bits: the longest are those of Fibonacci's numbers."""
 _POWERS = np.asarray([1 << i for i in range(64)], np.uint64)
 
 
@@ -45,218 +52,280 @@ def logical(b: Builder, op_type: str, *operands: Value) -> Value:
     return b.op(op_type, *(b.cast(b.tensor(x), ir.DataType.BOOL) for x in operands))
 
 
-functions(
-    __name__,
-    """
-    divisor: x ->
-        # Integers to divide by, with 1 for 0 and -1; itself where it is known to have neither.
-        # ONNX has no results for the former, nor for the least number over the latter.
-        value = known(x)
-        if value is not None and not np.isin(value, (0, -1)).any():
-            return x
-        Where((x == 0) | (x == -1) if dtype(x).is_signed() else x == 0, 1, x)
-    float_quotient: x, y -> floating(x) / floating(y)
-    floor_quotient: x, y ->
-        # Div and Floor; for ints Div, less 1 where it has a rest and rounded upwards.
-        if is_float(x):
-            return Floor(x / y)
-        if dtype(x) is BOOL:
-            return x & (y | ~y)  # over False, too, MindSpore gives the dividend
-        floored_quotient(x, y)
-    floored_quotient: x, y ->
-        # Div of ints, rounded downwards.
-        whole = quotient(x, y)
-        if not dtype(x).is_signed():
-            return whole
-        # Taking the rest away before dividing would leave the type: 98 // -71 of int8.
-        rest = x % divisor(y) != 0
-        whole - cast(rest & Xor(x < 0, y < 0), dtype(x))
-    greatest_divisor: x, y ->
-        # Euclid's algorithm: as many turns as the type may need, and one to put the larger number first.
-        # Numbers keep their signs until the end: the least has no positive one.
-        large, small = x, y
-        for _ in range(_EUCLID_STEPS[dtype(x).bitwidth] + 1):
-            done = small == 0
-            rest = large % divisor(small)
-            large, small = Where(done, large, small), Where(done, small, rest)
-        Abs(large)
-    least_over_zero: below, whole ->
-        # Ints that MindSpore computes as floats: over 0 the least of 32 and 64 bits, and 0 of fewer.
-        value, kind = known(below), dtype(below)
-        if value is not None and np.all(value):
-            return whole
-        Where(below == 0, np.iinfo(kind.numpy()).min if kind.bitwidth >= 32 else 0, whole)
-    power_of_two: kind, exponent -> Gather(constant(_POWERS.astype(kind.numpy())), exponent, axis=0)
-    quotient: x, y ->
-        # Div of ints; over 0 the greatest, the least, or 0, as MindSpore has it.
-        safe = divisor(y)
-        if safe is y:
-            return x / y
-        signed, limits = dtype(x).is_signed(), np.iinfo(dtype(x).numpy())
-        whole, over_zero = x / safe, like(limits.max, x)
-        whole = Where(y == -1, 0 - x, whole) if signed else whole
-        over_zero = Where(x < 0, limits.min, over_zero) if signed else over_zero
-        Where(y == 0, Where(x == 0, 0, over_zero), whole)
-    shift: y ->
-        # The shift that processors make: modulo 64, or modulo 32 where that holds the type.
-        BitwiseAnd(cast(y, INT64), 63 if dtype(y).bitwidth == 64 else 31)
-    truncated_quotient: x, y ->
-        # Div, for floats then rounded towards zero.
-        if dtype(x) is BOOL:
-            return x | ~y  # over False the quotient is more than 0
-        trunc(x / y) if is_float(x) else quotient(x, y)
-    without_nan: best, x, y ->
-        # NaN only where both are.
-        best = Where(IsNaN(y), x, best) if is_float(x) else best
-        Where(IsNaN(x), y, best) if is_float(x) else best
-    """,
-)
-bound_for_nan, _ = functions(
-    __name__,
-    """
-    bound_for_nan: clipped, bound ->
-        # The bound in the place of NaN, which Clip keeps and MindSpore's comparisons do not.
-        clipped if bound is None or not is_float(clipped) else Where(IsNaN(clipped), bound, clipped)
-    xlogy: x, y ->
-        # Mul with Log, and 0 where the first operand is 0.
-        x, y = floating(x), floating(y)
-        product = x * Log(y)
-        Where((x == 0.0) & ~IsNaN(y), 0.0, product)
-    """,
-    public=True,
-)
-formulas(
-    __name__,
-    """
-    Atan2 Atan2Ext: y, x ->
-        # Atan of the quotient, put into its quadrant by Where.
-        y, x = floating(y), floating(x)
-        base, half = Atan(y / Abs(x)), like(pi, x)  # Abs: -0.0 is 0 here
-        below = (y < 0.0) | (Reciprocal(y) < 0.0)  # so is -0.0
-        turned = Where(x < 0.0, Where(below, -half, half) - base, base)
-        Where((x == 0.0) & (y == 0.0), 0.0, turned)
-    Div Divs: x, y ->
-        # Div; ints as floats.
-        float_quotient(x, y)
-    DivNoNan: x, y ->
-        # Div, and 0 where the divisor is 0.
-        zero = y == 0
-        Where(zero, 0, x / Where(zero, 1, y))
-    FloorDiv FloorDivScalar: x, y ->
-        # Div and Floor; for ints Div, less 1 where it has a rest and rounded upwards.
-        floor_quotient(x, y)
-    FloorMod RemainderTensorTensor RemainderTensorScalar RemainderScalarTensor: x, y ->
-        # Mod; for floats the rest of Floor of Div.
-        if is_float(x):
-            return x - Floor(x / y) * y
-        least_over_zero(y, x % divisor(y))  # over 1 and -1 no rest is left
-    Fmax: x, y ->
-        # Max, NaN only where both are.
-        without_nan(Max(x, y), x, y)
-    Fmin: x, y ->
-        # Min, NaN only where both are.
-        without_nan(Min(x, y), x, y)
-    Gcd: x, y ->
-        # Mod, by Euclid's algorithm.
-        greatest_divisor(x, y)
-    Heaviside: x, values ->
-        # 0 below zero, 1 above, and the second operand within 2**-52 of zero, by Where.
-        is_zero = Abs(x) <= 2.0**-52 if is_float(x) else x == 0
-        Where(is_zero, values, cast(x > 0, dtype(x)))
-    Hypot: x, y ->
-        # Sqrt of the sum of squares, the larger operand taken out.
-        x, y = Abs(x), Abs(y)
-        large, small = Max(x, y), Min(x, y)
-        ratio = Where(small == large, 1.0, small / large)  # zeros and infinities have no quotient
-        large * Sqrt(ratio * ratio + 1.0)
-    Lcm: x, y ->
-        # The product over Gcd.
-        common = greatest_divisor(x, y)
-        Abs(x / Where(common == 0, 1, common) * y)
-    LeftShift: x, y ->
-        # Mul with a power of 2.
-        x * power_of_two(dtype(x), shift(y))
-    LogAddExp: x, y ->
-        # The larger operand, and Softplus of the negative distance.
-        Max(x, y) + log1p(Exp(-Abs(x - y)))
-    LogAddExp2: x, y ->
-        # The same as LogAddExp, in powers of 2.
-        Max(x, y) + log1p(exp2(-Abs(x - y))) / log(2.0)
-    MulNoNan: x, y ->
-        # Mul, and 0 where the second operand is 0.
-        Where(y == 0, 0, x * y)
-    NotEqual NeScalar: x, y -> ~(x == y)
-    Pow PowTensorScalar PowScalarTensor: x, y ->
-        # Pow; Mul for a square.
-        exponent = known(y) if shape(y) == () else None
-        x**y if exponent is None or exponent != 2 else x * x
-    RealDiv: x, y ->
-        # Div; of ints rounded towards zero where the result is one.
-        quotient(x, y) if result(x).is_integer() and is_integer(x) else float_quotient(x, y)
-    RightShift: x, y ->
-        # FloorDiv by a power of 2, in two halves: the whole of it may be a number that the type has not.
-        wide = dtype(x) if dtype(x).bitwidth == 64 else INT64
-        number, whole = cast(x, wide), shift(y)
-        half = whole / 2
-        for part in (half, whole - half):
-            number = floored_quotient(number, power_of_two(wide, part))
-        cast(number, dtype(x))
-    SquaredDifference: x, y ->
-        # Sub, and Mul with itself.
-        difference = x - y
-        difference * difference
-    TruncateDiv: x, y ->
-        # Div, for floats then rounded towards zero.
-        truncated_quotient(x, y)
-    TruncateMod Mod FmodTensor FmodScalar: x, y ->
-        # Mod with the dividend's sign.
-        Mod(x, y if is_float(x) else divisor(y), fmod=1)
-    Xdivy: x, y ->
-        # Div, and 0 where the dividend is 0.
-        Where(x == 0, 0, x / y)
-    Xlogy XLogYScalarOther XLogYScalarSelf: x, y ->
-        # Mul with Log, and 0 where the first operand is 0.
-        xlogy(x, y)
-    """,
-    of_wider_type=True,
-)
-formulas(
-    __name__,
-    """
-    Addcdiv AddcdivExt: x, first, second, value: Value = 1 ->
-        # Add, of value times the quotient.
-        part = quotient(first, second) if is_integer(x) else first / second
-        x + part * beside(value, x)
-    Addcmul AddcmulExt: x, first, second, value: Value = 1 -> x + first * second * beside(value, x)
-    ApproximateEqual: x, y, tolerance: float = 1e-5 -> Abs(Sub(*promoted(x, y))) < tolerance
-    CompareAndBitpack: x, threshold ->
-        # Greater, and the sum of every eight bits, the first counting most, of truth values least.
-        powers = 2.0 ** np.arange(8, dtype=np.float32)[:: 1 if dtype(x) is BOOL else -1]
-        above = x if dtype(x) is BOOL else x > scalar(threshold)
-        bits = reshape(cast(above, FLOAT), [*dims(x, stop=-1), -1, 8])
-        cast(bits @ powers, UINT8)
-    DivMod DivMods: x: Value, y: Value, rounding_mode: int | None = None ->
-        # Div, and then what the rounding mode (1 towards zero, 2 down) asks for.
-        x, y = promoted(x, y)
-        if not rounding_mode:
-            return float_quotient(x, y)
-        whole = truncated_quotient(x, y) if rounding_mode == 1 else floor_quotient(x, y)
-        whole = least_over_zero(y, whole) if rounding_mode == 1 and is_integer(whole) else whole
-        cast(whole, result(whole))
-    IsClose: x: Value, y: Value, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False ->
-        # LessOrEqual of the distance and what is allowed; equal infinities are close.
-        first, second = [floating(v) for v in promoted(x, y)]
-        near = Abs(first - second) <= Abs(second) * rtol + atol
-        close = near & ~IsInf(second) | (first == second)
-        close | IsNaN(first) & IsNaN(second) if equal_nan else close
-    Lerp LerpScalar: start, end, weight: Value -> start + (end - start) * beside(weight, start)
-    PopulationCount: x ->
-        # The sum of all bits, each told by BitwiseAnd.
-        powers = constant(np.left_shift(1, np.arange(dtype(x).bitwidth)), np.int64)
-        bits = cast(BitwiseAnd(Unsqueeze(cast(x, INT64), [-1]), powers), BOOL)
-        cast(ReduceSum(cast(bits, INT64), [-1], keepdims=0), UINT8)
-    """,
-)
+def _power_of_two(op: Builder, kind: Dtype, exponent: Tensor) -> Tensor:
+    return op.Gather(op.constant(_POWERS.astype(kind.numpy())), exponent, axis=0)
+
+
+def _shift(op: Builder, y: Tensor) -> Tensor:
+    """The shift that processors make: modulo 64, or modulo 32 where that holds the type."""
+    return op.BitwiseAnd(op.cast(y, ir.DataType.INT64), 63 if op.dtype(y).bitwidth == 64 else 31)
+
+
+def _without_nan(op: Builder, best: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """NaN only where both are."""
+    best = op.Where(op.IsNaN(y), x, best) if is_float(op, x) else best
+    return op.Where(op.IsNaN(x), y, best) if is_float(op, x) else best
+
+
+def bound_for_nan(op: Builder, clipped: Tensor, bound: float | None) -> Tensor:
+    """The bound in the place of NaN, which Clip keeps and MindSpore's comparisons do not."""
+    return (
+        clipped if bound is None or not is_float(op, clipped) else op.Where(op.IsNaN(clipped), bound, clipped)
+    )
+
+
+def xlogy(op: Builder, x: Tensor, y: Tensor) -> Tensor:
+    """Mul with Log, and 0 where the first operand is 0."""
+    x, y = floating(op, x), floating(op, y)
+    product = x * op.Log(y)
+    return op.Where(op.And(op.Equal(x, 0.0), op.Not(op.IsNaN(y))), 0.0, product)
+
+
+@primitive("Atan2", "Atan2Ext")
+def _atan2(op: Builder, y: Value, x: Value) -> Value:
+    """Atan of the quotient, put into its quadrant by Where."""
+    y, x = promoted(op, y, x)
+    y, x = floating(op, y), floating(op, x)
+    base, half = op.Atan(y / op.Abs(x)), op.like(math.pi, x)  # Abs: -0.0 is 0 here
+    below = op.Or(op.Less(y, 0.0), op.Less(op.Reciprocal(y), 0.0))  # so is -0.0
+    turned = op.Where(op.Less(x, 0.0), op.Where(below, -half, half) - base, base)
+    return op.Where(op.And(op.Equal(x, 0.0), op.Equal(y, 0.0)), 0.0, turned)
+
+
+@primitive("Div", "Divs")
+def _div(op: Builder, x: Value, y: Value) -> Value:
+    """Div; ints as floats."""
+    x, y = promoted(op, x, y)
+    return float_quotient(op, x, y)
+
+
+@primitive("DivNoNan")
+def _div_no_nan(op: Builder, x: Value, y: Value) -> Value:
+    """Div, and 0 where the divisor is 0."""
+    x, y = promoted(op, x, y)
+    zero = op.Equal(y, 0)
+    return op.Where(zero, 0, x / op.Where(zero, 1, y))
+
+
+@primitive("FloorDiv", "FloorDivScalar")
+def _floor_div(op: Builder, x: Value, y: Value) -> Value:
+    """Div and Floor; for ints Div, less 1 where it has a rest and rounded upwards."""
+    x, y = promoted(op, x, y)
+    return floor_quotient(op, x, y)
+
+
+@primitive("FloorMod", "RemainderTensorTensor", "RemainderTensorScalar", "RemainderScalarTensor")
+def _floor_mod(op: Builder, x: Value, y: Value) -> Value:
+    """Mod; for floats the rest of Floor of Div."""
+    x, y = promoted(op, x, y)
+    if is_float(op, x):
+        return x - op.Floor(x / y) * y
+    return least_over_zero(op, y, op.Mod(x, divisor(op, y)))  # over 1 and -1 no rest is left
+
+
+@primitive("Fmax")
+def _fmax(op: Builder, x: Value, y: Value) -> Value:
+    """Max, NaN only where both are."""
+    x, y = promoted(op, x, y)
+    return _without_nan(op, op.Max(x, y), x, y)
+
+
+@primitive("Fmin")
+def _fmin(op: Builder, x: Value, y: Value) -> Value:
+    """Min, NaN only where both are."""
+    x, y = promoted(op, x, y)
+    return _without_nan(op, op.Min(x, y), x, y)
+
+
+@primitive("Gcd")
+def _gcd(op: Builder, x: Value, y: Value) -> Value:
+    """Mod, by Euclid's algorithm."""
+    x, y = promoted(op, x, y)
+    return greatest_divisor(op, x, y)
+
+
+@primitive("Heaviside")
+def _heaviside(op: Builder, x: Value, values: Value) -> Value:
+    """0 below zero, 1 above, and the second operand within 2**-52 of zero, by Where."""
+    x, values = promoted(op, x, values)
+    is_zero = op.LessOrEqual(op.Abs(x), 2.0**-52) if is_float(op, x) else op.Equal(x, 0)
+    return op.Where(is_zero, values, op.cast(op.Greater(x, 0), op.dtype(x)))
+
+
+@primitive("Hypot")
+def _hypot(op: Builder, x: Value, y: Value) -> Value:
+    """Sqrt of the sum of squares, the larger operand taken out."""
+    x, y = promoted(op, x, y)
+    x, y = op.Abs(x), op.Abs(y)
+    large, small = op.Max(x, y), op.Min(x, y)
+    ratio = op.Where(op.Equal(small, large), 1.0, small / large)  # zeros and infinities have no quotient
+    return large * op.Sqrt(ratio * ratio + 1.0)
+
+
+@primitive("Lcm")
+def _lcm(op: Builder, x: Value, y: Value) -> Value:
+    """The product over Gcd."""
+    x, y = promoted(op, x, y)
+    common = greatest_divisor(op, x, y)
+    return op.Abs(x / op.Where(op.Equal(common, 0), 1, common) * y)
+
+
+@primitive("LeftShift")
+def _left_shift(op: Builder, x: Value, y: Value) -> Value:
+    """Mul with a power of 2."""
+    x, y = promoted(op, x, y)
+    return x * _power_of_two(op, op.dtype(x), _shift(op, y))
+
+
+@primitive("LogAddExp")
+def _log_add_exp(op: Builder, x: Value, y: Value) -> Value:
+    """The larger operand, and Softplus of the negative distance."""
+    x, y = promoted(op, x, y)
+    return op.Max(x, y) + log1p(op, op.Exp(-op.Abs(x - y)))
+
+
+@primitive("LogAddExp2")
+def _log_add_exp2(op: Builder, x: Value, y: Value) -> Value:
+    """The same as LogAddExp, in powers of 2."""
+    x, y = promoted(op, x, y)
+    return op.Max(x, y) + log1p(op, exp2(op, -op.Abs(x - y))) / math.log(2.0)
+
+
+@primitive("MulNoNan")
+def _mul_no_nan(op: Builder, x: Value, y: Value) -> Value:
+    """Mul, and 0 where the second operand is 0."""
+    x, y = promoted(op, x, y)
+    return op.Where(op.Equal(y, 0), 0, x * y)
+
+
+@primitive("NotEqual", "NeScalar")
+def _not_equal(op: Builder, x: Value, y: Value) -> Value:
+    x, y = promoted(op, x, y)
+    return op.Not(op.Equal(x, y))
+
+
+@primitive("Pow", "PowTensorScalar", "PowScalarTensor")
+def _pow(op: Builder, x: Value, y: Value) -> Value:
+    """Pow; Mul for a square."""
+    x, y = promoted(op, x, y)
+    exponent = op.known(y) if op.shape(y) == () else None
+    return op.Pow(x, y) if exponent is None or exponent != 2 else x * x
+
+
+@primitive("RealDiv")
+def _real_div(op: Builder, x: Value, y: Value) -> Value:
+    """Div; of ints rounded towards zero where the result is one."""
+    x, y = promoted(op, x, y)
+    return quotient(op, x, y) if op.result(x).is_integer() and is_integer(op, x) else float_quotient(op, x, y)
+
+
+@primitive("RightShift")
+def _right_shift(op: Builder, x: Value, y: Value) -> Value:
+    """FloorDiv by a power of 2, in two halves: the whole of it may be a number that the type has not."""
+    x, y = promoted(op, x, y)
+    wide = op.dtype(x) if op.dtype(x).bitwidth == 64 else ir.DataType.INT64
+    number, whole = op.cast(x, wide), _shift(op, y)
+    half = whole / 2
+    for part in (half, whole - half):
+        number = floored_quotient(op, number, _power_of_two(op, wide, part))
+    return op.cast(number, op.dtype(x))
+
+
+@primitive("SquaredDifference")
+def _squared_difference(op: Builder, x: Value, y: Value) -> Value:
+    """Sub, and Mul with itself."""
+    x, y = promoted(op, x, y)
+    difference = x - y
+    return difference * difference
+
+
+@primitive("TruncateDiv")
+def _truncate_div(op: Builder, x: Value, y: Value) -> Value:
+    """Div, for floats then rounded towards zero."""
+    x, y = promoted(op, x, y)
+    return truncated_quotient(op, x, y)
+
+
+@primitive("TruncateMod", "Mod", "FmodTensor", "FmodScalar")
+def _truncate_mod(op: Builder, x: Value, y: Value) -> Value:
+    """Mod with the dividend's sign."""
+    x, y = promoted(op, x, y)
+    return op.Mod(x, y if is_float(op, x) else divisor(op, y), fmod=1)
+
+
+@primitive("Xdivy")
+def _xdivy(op: Builder, x: Value, y: Value) -> Value:
+    """Div, and 0 where the dividend is 0."""
+    x, y = promoted(op, x, y)
+    return op.Where(op.Equal(x, 0), 0, x / y)
+
+
+@primitive("Xlogy", "XLogYScalarOther", "XLogYScalarSelf")
+def _xlogy(op: Builder, x: Value, y: Value) -> Value:
+    """Mul with Log, and 0 where the first operand is 0."""
+    x, y = promoted(op, x, y)
+    return xlogy(op, x, y)
+
+
+@primitive("Addcdiv", "AddcdivExt")
+def _addcdiv(op: Builder, x: Tensor, first: Tensor, second: Tensor, value: Value = 1) -> Value:
+    """Add, of value times the quotient."""
+    part = quotient(op, first, second) if is_integer(op, x) else first / second
+    return x + part * beside(op, value, x)
+
+
+@primitive("Addcmul", "AddcmulExt")
+def _addcmul(op: Builder, x: Tensor, first: Tensor, second: Tensor, value: Value = 1) -> Value:
+    return x + first * second * beside(op, value, x)
+
+
+@primitive("ApproximateEqual")
+def _approximate_equal(op: Builder, x: Tensor, y: Tensor, tolerance: float = 1e-5) -> Value:
+    return op.Less(op.Abs(op.Sub(*promoted(op, x, y))), tolerance)
+
+
+@primitive("CompareAndBitpack")
+def _compare_and_bitpack(op: Builder, x: Tensor, threshold: Tensor) -> Value:
+    """Greater, and the sum of every eight bits, the first counting most, of truth values least."""
+    powers = 2.0 ** np.arange(8, dtype=np.float32)[:: 1 if op.dtype(x) is ir.DataType.BOOL else -1]
+    above = x if op.dtype(x) is ir.DataType.BOOL else op.Greater(x, op.scalar(threshold))
+    bits = op.reshape(op.cast(above, ir.DataType.FLOAT), [*op.dims(x, stop=-1), -1, 8])
+    return op.cast(op.MatMul(bits, powers), ir.DataType.UINT8)
+
+
+@primitive("DivMod", "DivMods")
+def _div_mod(op: Builder, x: Value, y: Value, rounding_mode: int | None = None) -> Value:
+    """Div, and then what the rounding mode (1 towards zero, 2 down) asks for."""
+    x, y = promoted(op, x, y)
+    if not rounding_mode:
+        return float_quotient(op, x, y)
+    whole = truncated_quotient(op, x, y) if rounding_mode == 1 else floor_quotient(op, x, y)
+    whole = least_over_zero(op, y, whole) if rounding_mode == 1 and is_integer(op, whole) else whole
+    return op.cast(whole, op.result(whole))
+
+
+@primitive("IsClose")
+def _is_close(
+    op: Builder, x: Value, y: Value, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Value:
+    """LessOrEqual of the distance and what is allowed; equal infinities are close."""
+    first, second = [floating(op, v) for v in promoted(op, x, y)]
+    near = op.LessOrEqual(op.Abs(first - second), op.Abs(second) * rtol + atol)
+    close = op.Or(op.And(near, op.Not(op.IsInf(second))), op.Equal(first, second))
+    return op.Or(close, op.And(op.IsNaN(first), op.IsNaN(second))) if equal_nan else close
+
+
+@primitive("Lerp", "LerpScalar")
+def _lerp(op: Builder, start: Tensor, end: Tensor, weight: Value) -> Value:
+    return start + (end - start) * beside(op, weight, start)
+
+
+@primitive("PopulationCount")
+def _population_count(op: Builder, x: Tensor) -> Value:
+    """The sum of all bits, each told by BitwiseAnd."""
+    powers = op.constant(np.left_shift(1, np.arange(op.dtype(x).bitwidth)), np.int64)
+    bits = op.cast(op.BitwiseAnd(op.Unsqueeze(op.cast(x, ir.DataType.INT64), [-1]), powers), ir.DataType.BOOL)
+    return op.cast(op.ReduceSum(op.cast(bits, ir.DataType.INT64), [-1], keepdims=0), ir.DataType.UINT8)
 
 
 @primitives({"AddExt AddScalar": "Add", "SubExt SubScalar": "Sub"})

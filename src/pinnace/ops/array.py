@@ -9,9 +9,9 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function
+from pinnace.ops.math import beside, promoted
 from pinnace.ops.room import span
-from pinnace.ops.table import Dims, Dtype, Ints, Tensor, primitive
+from pinnace.ops.table import Dims, Dtype, Ints, Tensor, primitive, primitives
 from pinnace.ops.values import Value
 
 # -- shape -----------------------------------------------------------------------------------------
@@ -27,7 +27,6 @@ def shape(b: Builder, x: Value) -> Value:
     return tuple(b.dims(x))
 
 
-@function
 def _narrow(b: Builder, *x: Tensor) -> tuple[Tensor, ...]:
     """Operands without an Expand to the shape of another: MindSpore wants it, and ONNX does not."""
     for i, wide in enumerate(x):
@@ -43,60 +42,126 @@ def _narrow(b: Builder, *x: Tensor) -> tuple[Tensor, ...]:
     return x
 
 
-formulas(
-    __name__,
-    """
-    BroadcastTo DynamicBroadcastTo Expand: x, shape: Dims -> Expand(x, kept(shape))
-    Cast cast ToDtype; non_blocking copy: x: Value, dtype: Dtype -> cast(tensor(x), dtype)
-    Clone Copy: x -> Identity(x)
-    DataFormatDimMap(False) DataFormatVecPermute(True): of_vector, x, *, src_format: str = "NHWC",
-        dst_format: str = "NCHW" ->
-        # Gather, by the places that the letters of one layout have in the other.
-        places = [src_format.index(letter) for letter in dst_format]
-        if of_vector:
-            return Gather(x, places, axis=0)
-        Gather(constant(places, dtype(x).numpy()), x)
-    ExpandAs: x, other -> Expand(x, Shape(other))
-    ExpandDims Unsqueeze: x: Value, axis: int -> Unsqueeze(tensor(x), [axis])
-    Flatten: x, axis: int = 1 -> Flatten(x, axis=axis)
-    MaskedFill MaskedFillScalar: x, mask, value: Value -> Where(mask, beside(value, x), x)
-    Rank: x -> rank(x)
-    Reshape View ReshapeExt reshape_ TransShape; out_shape: x, shape: Dims -> reshape(x, one_free(shape))
-    ReverseSequence: x, seq_lengths, seq_dim: int, batch_dim: int = 0 ->
-        # ReverseSequence, where the first two dimensions are batch and sequence.
-        lengths = cast(seq_lengths, INT64)
-        rest = [i for i in range(rank(x)) if i not in (axis(seq_dim, x), axis(batch_dim, x))]
-        perm = [axis(batch_dim, x), axis(seq_dim, x), *rest]
-        turned = ReverseSequence(transpose(x, perm), lengths, batch_axis=0, time_axis=1)
-        transpose(turned, [perm.index(i) for i in range(len(perm))])
-    ReverseV2: x, axis: Ints ->
-        # Slice with step -1.
-        count = len(axis)
-        least = np.iinfo(np.int64).min
-        Slice(x, [-1] * count, [least] * count, [axis(a, x) for a in axis], [-1] * count)
-    Select SelectV2 Where: condition, x: Value, y: Value ->
-        # Where.
-        Where(*narrow(cast(condition, BOOL), *promoted(x, y)))
-    TensorShape DynamicShape: x -> vector(dims(x))
-    TExt: x -> transpose(x, range(rank(x))[::-1])
-    Tile Repeat: x, dims: Dims ->
-        # Tile.
-        missing = len(dims) - rank(x)
-        x = Unsqueeze(x, range(missing)) if missing > 0 else x
-        Tile(x, vector((1,) * -missing + tuple(dims)))
-    ToDevice; device non_blocking copy: x, *, dtype: Dtype | None = None ->
-        # Cast, where a type is asked for.
-        x if dtype is None else cast(x, dtype)
-    Transpose ConjugateTranspose: x, perm: Ints ->
-        # Transpose.
-        transpose(x, [axis(p, x) for p in perm])
-    TypeAs ToOther; non_blocking copy: x, other -> cast(x, dtype(other))
-    ViewAs: x, other -> reshape(x, dims(other))
-    """,
-)
+@primitive("BroadcastTo", "DynamicBroadcastTo", "Expand")
+def _broadcast_to(op: Builder, x: Tensor, shape: Dims) -> Value:
+    return op.Expand(x, kept(op, shape))
 
 
-@function
+@primitive("Cast", "cast", "ToDtype", unused="non_blocking copy")
+def _cast(op: Builder, x: Value, dtype: Dtype) -> Value:
+    return op.cast(op.tensor(x), dtype)
+
+
+@primitive("Clone", "Copy")
+def _clone(op: Builder, x: Tensor) -> Value:
+    return op.Identity(x)
+
+
+@primitives({"DataFormatDimMap": False, "DataFormatVecPermute": True})
+def _data_format_dim_map(
+    op: Builder, of_vector: bool, x: Tensor, *, src_format: str = "NHWC", dst_format: str = "NCHW"
+) -> Value:
+    """Gather, by the places that the letters of one layout have in the other."""
+    places = [src_format.index(letter) for letter in dst_format]
+    if of_vector:
+        return op.Gather(x, places, axis=0)
+    return op.Gather(op.constant(places, op.dtype(x).numpy()), x)
+
+
+@primitive("ExpandAs")
+def _expand_as(op: Builder, x: Tensor, other: Tensor) -> Value:
+    return op.Expand(x, op.Shape(other))
+
+
+@primitive("ExpandDims", "Unsqueeze")
+def _expand_dims(op: Builder, x: Value, axis: int) -> Value:
+    return op.Unsqueeze(op.tensor(x), [axis])
+
+
+@primitive("Flatten")
+def _flatten(op: Builder, x: Tensor, axis: int = 1) -> Value:
+    return op.Flatten(x, axis=axis)
+
+
+@primitive("MaskedFill", "MaskedFillScalar")
+def _masked_fill(op: Builder, x: Tensor, mask: Tensor, value: Value) -> Value:
+    return op.Where(mask, beside(op, value, x), x)
+
+
+@primitive("Rank")
+def _rank(op: Builder, x: Tensor) -> Value:
+    return op.rank(x)
+
+
+@primitive("Reshape", "View", "ReshapeExt", "reshape_", "TransShape", unused="out_shape")
+def _reshape(op: Builder, x: Tensor, shape: Dims) -> Value:
+    return op.reshape(x, one_free(op, shape))
+
+
+@primitive("ReverseSequence")
+def _reverse_sequence(op: Builder, x: Tensor, seq_lengths: Tensor, seq_dim: int, batch_dim: int = 0) -> Value:
+    """ReverseSequence, where the first two dimensions are batch and sequence."""
+    lengths = op.cast(seq_lengths, ir.DataType.INT64)
+    rest = [i for i in range(op.rank(x)) if i not in (op.axis(seq_dim, x), op.axis(batch_dim, x))]
+    perm = [op.axis(batch_dim, x), op.axis(seq_dim, x), *rest]
+    turned = op.ReverseSequence(op.transpose(x, perm), lengths, batch_axis=0, time_axis=1)
+    return op.transpose(turned, [perm.index(i) for i in range(len(perm))])
+
+
+@primitive("ReverseV2")
+def _reverse_v2(op: Builder, x: Tensor, axis: Ints) -> Value:
+    """Slice with step -1."""
+    count = len(axis)
+    least = np.iinfo(np.int64).min
+    return op.Slice(x, [-1] * count, [least] * count, [op.axis(a, x) for a in axis], [-1] * count)
+
+
+@primitive("Select", "SelectV2", "Where")
+def _select(op: Builder, condition: Tensor, x: Value, y: Value) -> Value:
+    """Where."""
+    return op.Where(*_narrow(op, op.cast(condition, ir.DataType.BOOL), *promoted(op, x, y)))
+
+
+@primitive("TensorShape", "DynamicShape")
+def _tensor_shape(op: Builder, x: Tensor) -> Value:
+    return op.vector(op.dims(x))
+
+
+@primitive("TExt")
+def _t_ext(op: Builder, x: Tensor) -> Value:
+    return op.transpose(x, range(op.rank(x))[::-1])
+
+
+@primitive("Tile", "Repeat")
+def _tile(op: Builder, x: Tensor, dims: Dims) -> Value:
+    """Tile."""
+    missing = len(dims) - op.rank(x)
+    x = op.Unsqueeze(x, range(missing)) if missing > 0 else x
+    return op.Tile(x, op.vector((1,) * -missing + tuple(dims)))
+
+
+@primitive("ToDevice", unused="device non_blocking copy")
+def _to_device(op: Builder, x: Tensor, *, dtype: Dtype | None = None) -> Value:
+    """Cast, where a type is asked for."""
+    return x if dtype is None else op.cast(x, dtype)
+
+
+@primitive("Transpose", "ConjugateTranspose")
+def _transpose(op: Builder, x: Tensor, perm: Ints) -> Value:
+    """Transpose."""
+    return op.transpose(x, [op.axis(p, x) for p in perm])
+
+
+@primitive("TypeAs", "ToOther", unused="non_blocking copy")
+def _type_as(op: Builder, x: Tensor, other: Tensor) -> Value:
+    return op.cast(x, op.dtype(other))
+
+
+@primitive("ViewAs")
+def _view_as(op: Builder, x: Tensor, other: Tensor) -> Value:
+    return op.reshape(x, op.dims(other))
+
+
 def kept(b: Builder, dims: Dims) -> Tensor:
     """Dimensions for Expand, to which 1 is what -1 is to MindSpore: it keeps a dimension."""
     return b.vector([1 if isinstance(d, int) and d == -1 else d for d in dims])
@@ -110,7 +175,6 @@ def size(b: Builder, x: Tensor) -> Value:
     return math.prod(known) if len(known) == len(dims) else b.op("Size", x)
 
 
-@function
 def one_free(b: Builder, dims: Dims) -> Dims:
     """-1 for the one dimension known only at run time: that keeps the graph plain; 0 for -1 beside a 0."""
     if 0 in dims:
@@ -156,7 +220,6 @@ def tile_size(b: Builder, shape: Dims, out_shape: Dims, ndim: int) -> Value:
     return (*known, *[1] * (ndim - len(known)))
 
 
-@function
 def filled(b: Builder, number: float | int | bool, dims: Sequence[int | ir.Value], dtype: Dtype) -> Tensor:
     """A tensor of one number: a constant where that is small."""
     known = [d for d in dims if isinstance(d, int)]
@@ -166,7 +229,6 @@ def filled(b: Builder, number: float | int | bool, dims: Sequence[int | ir.Value
     return b.op("ConstantOfShape", b.vector(dims), value=value)
 
 
-@function
 def counting(b: Builder, count: int | Tensor) -> Tensor:
     """0, 1, 2 and so on: so many int64."""
     return b.constant(np.arange(span(count))) if isinstance(count, int) else b.op("Range", 0, count, 1)

@@ -13,7 +13,6 @@ import onnx_ir as ir
 
 from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function, functions
 from pinnace.ops.table import Arguments, Tensor, Tensors, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
 from pinnace.records import dataclass
@@ -93,7 +92,6 @@ def _grouped_product(b: Builder, x: Tensor, y: Tensor) -> Tensor:
     return b.reshape(product, [b.dim(x, 0), many, rows, b.dim(y, 3)])
 
 
-@function
 def _fixed(b: Builder, x: Tensor, *axes: int) -> tuple[int, ...]:
     sizes = tuple(d for d in (b.shape(x)[a] for a in axes) if d is not None)
     if len(sizes) != len(axes):
@@ -264,7 +262,6 @@ def _turned_pairs(b: Builder, x: Tensor) -> Tensor:
     return b.reshape(b.op("Concat", b.op("Neg", second), first, axis=-1), [*lead, size])
 
 
-@function
 @primitive("RotaryPositionEmbedding")
 def rotary_position_embedding(b: Builder, x: Tensor, cos: Tensor, sin: Tensor, mode: int = 0) -> Value:
     """Mul by the cosines, and Add of the turned halves or pairs by the sines."""
@@ -272,28 +269,19 @@ def rotary_position_embedding(b: Builder, x: Tensor, cos: Tensor, sin: Tensor, m
     return b.op("Add", b.op("Mul", x, cos), b.op("Mul", turned, sin))
 
 
-formulas(
-    __name__,
-    """
-    ApplyRotaryPosEmb; position_ids: query, key, cos, sin ->
-        # As RotaryPositionEmbedding, of the halves of every head of query and key.
-        (size,) = fixed(cos, -1)
-        tuple([by_heads(x, cos, sin, size) for x in (query, key)])
-    """,
-)
+@primitive("ApplyRotaryPosEmb", unused="position_ids")
+def _apply_rotary_pos_emb(op: Builder, query: Tensor, key: Tensor, cos: Tensor, sin: Tensor) -> Value:
+    """As RotaryPositionEmbedding, of the halves of every head of query and key."""
+    (size,) = _fixed(op, cos, -1)
+    return tuple([_by_heads(op, x, cos, sin, size) for x in (query, key)])
 
 
-functions(
-    __name__,
-    """
-    by_heads: x, cos, sin, size ->
-        # Heads of a size, turned by the angles of their places.
-        lead = dims(x, stop=-1)
-        heads = reshape(x, [*lead, -1, size])
-        cosines, sines = [Unsqueeze(t, [-2]) if rank(t) < rank(heads) else t for t in (cos, sin)]
-        reshape(rotary_position_embedding(heads, cosines, sines), [*lead, dim(x, -1)])
-    """,
-)
+def _by_heads(op: Builder, x: Tensor, cos: Tensor, sin: Tensor, size: int) -> Tensor:
+    """Heads of a size, turned by the angles of their places."""
+    lead = op.dims(x, stop=-1)
+    heads = op.reshape(x, [*lead, -1, size])
+    cosines, sines = [op.Unsqueeze(t, [-2]) if op.rank(t) < op.rank(heads) else t for t in (cos, sin)]
+    return op.reshape(rotary_position_embedding(op, heads, cosines, sines), [*lead, op.dim(x, -1)])
 
 
 # -- caches ----------------------------------------------------------------------------------------

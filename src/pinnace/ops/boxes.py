@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -10,10 +11,10 @@ import onnx_ir as ir
 
 from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function, functions
-from pinnace.ops.room import room
+from pinnace.ops.math import trunc
+from pinnace.ops.room import room, span
 from pinnace.ops.running import repeated
-from pinnace.ops.table import Floats, Ints, Tensor, primitive
+from pinnace.ops.table import Floats, Ints, Tensor, Tensors, primitive
 from pinnace.ops.values import Value
 
 _INT32, _INT64 = ir.DataType.INT32, ir.DataType.INT64
@@ -89,105 +90,137 @@ def crop_and_resize(
     return b.op("Where", b.op("Unsqueeze", inside, [-1]), taken, b.like(extrapolation_value, taken))
 
 
-_at_corners, _at_pixels, _inside = functions(
-    __name__,
-    """
-    at_corners: start, stop, length, count ->
-        # (boxes, count): evenly from start to stop, of one the middle; 0 and 1 are the image's ends.
-        steps = np.linspace(0, 1, span(count)) if count > 1 else np.asarray([0.5])
-        start + (stop - start) * steps[None].astype(np.float32)
-    at_pixels: start, stop, length, count ->
-        # (boxes, count): the middles of equal parts of the pixels from start's to stop's, both included.
-        pixels = cast(tensor(length), FLOAT)
-        first, last = [trunc(v * pixels) for v in (start, stop)]
-        ahead = Relu(last - first)
-        middles = ((np.arange(count) + 0.5) / count)[None].astype(np.float32)
-        places = first + Min(Relu((ahead + 1.0) * middles - 0.5), ahead)
-        places / Max(pixels - 1.0, 1.0)
-    inside: x, length ->
-        # Of an image of one pixel all places are that of the pixel.
-        single = length == 1 or isinstance(length, Tensor)
-        x = x * cast(tensor(length) > 1, dtype(x)) if single else x
-        (x >= 0.0) & (x <= 1.0)
-    """,
-)
+def _at_corners(op: Builder, start: Tensor, stop: Tensor, length: Value, count: int) -> Value:
+    """(boxes, count): evenly from start to stop, of one the middle; 0 and 1 are the image's ends."""
+    steps = np.linspace(0, 1, span(count)) if count > 1 else np.asarray([0.5])
+    return start + (stop - start) * steps[None].astype(np.float32)
+
+
+def _at_pixels(op: Builder, start: Tensor, stop: Tensor, length: Value, count: int) -> Value:
+    """(boxes, count): the middles of equal parts of the pixels from start's to stop's, both included."""
+    pixels = op.cast(op.tensor(length), ir.DataType.FLOAT)
+    first, last = [trunc(op, v * pixels) for v in (start, stop)]
+    ahead = op.Relu(last - first)
+    middles = ((np.arange(count) + 0.5) / count)[None].astype(np.float32)
+    places = first + op.Min(op.Relu((ahead + 1.0) * middles - 0.5), ahead)
+    return places / op.Max(pixels - 1.0, 1.0)
+
+
+def _inside(op: Builder, x: Tensor, length: Value) -> Tensor:
+    """Of an image of one pixel all places are that of the pixel."""
+    single = isinstance(length, Tensor) or length == 1
+    x = x * op.cast(op.Greater(op.tensor(length), 1), op.dtype(x)) if single else x
+    return op.And(op.GreaterOrEqual(x, 0.0), op.LessOrEqual(x, 1.0))
 
 
 # -- overlap ---------------------------------------------------------------------------------------
 
 
-formulas(
-    __name__,
-    """
-    BoundingBoxDecode: anchor_box, deltas, max_shape: Ints, means: Floats = (0.0, 0.0, 0.0, 0.0),
-        stds: Floats = (1.0, 1.0, 1.0, 1.0), wh_ratio_clip: float = 0.016 ->
-        # Mul, Add, Exp, Clip: the box that lies so from its anchor, inside of the image.
-        center, size = center_and_size(anchor_box)
-        deltas = deltas * row(deltas, stds) + row(deltas, means)
-        moved, grown = ops("Split", 2, deltas, axis=1, num_outputs=2)
-        limit = abs(log(wh_ratio_clip)) if wh_ratio_clip > 0 else inf
-        grown = Clip(grown, -limit, limit)
-        center = center + size * moved
-        half = (size * Exp(grown) - 1.0) * 0.5
-        height, width = [size if size >= 0 else inf for size in max_shape[:2]]
-        last = row(deltas, (width, height))
-        Concat(*[Min(Max(corner, 0.0), last) for corner in (center - half, center + half)], axis=1)
-    BoundingBoxEncode: anchor_box, groundtruth_box, means: Floats = (0.0, 0.0, 0.0, 0.0),
-        stds: Floats = (1.0, 1.0, 1.0, 1.0) ->
-        # Sub, Div, Log: how a box lies from its anchor.
-        center, size = center_and_size(anchor_box)
-        wanted, wanted_size = center_and_size(groundtruth_box)
-        moved = (wanted - center) / size
-        grown = Log(wanted_size / size)
-        deltas = Concat(moved, grown, axis=1)
-        mean, spread = [row(anchor_box, numbers) for numbers in (means, stds)]
-        (deltas - mean) / spread
-    CheckValid: bboxes, img_metas ->
-        # GreaterOrEqual and LessOrEqual: the boxes inside of the image.
-        height, width, ratio = ops("Split", 3, img_metas, axis=0, num_outputs=3)
-        last = [side * ratio - 1 for side in (width, height)]
-        x1, y1, x2, y2 = sides(bboxes)
-        zero = like(0, bboxes)
-        inside = (x1 >= zero) & (y1 >= zero)
-        inside = inside & (x2 <= last[0])
-        inside = inside & (y2 <= last[1])
-        Squeeze(inside, [1])
-    IOU: anchor_boxes, gt_boxes, mode: Literal["iou", "iof"] = "iou" ->
-        # Min, Max, Sub, Mul, Div of all pairs.
-        x1, y1, x2, y2 = [Transpose(side, perm=[1, 0]) for side in sides(anchor_boxes)]
-        u1, v1, u2, v2 = sides(gt_boxes)
-        width, height = [Relu(v) for v in (Min(x2, u2) - Max(x1, u1) + 1.0, Min(y2, v2) - Max(y1, v1) + 1.0)]
-        common, area = width * height, (u2 - u1 + 1.0) * (v2 - v1 + 1.0)
-        area = area + (x2 - x1 + 1.0) * (y2 - y1 + 1.0) - common if mode == "iou" else area
-        common / area
-    NMSWithMask: bboxes, iou_threshold: float = 0.5 ->
-        # TopK for the order, NonMaxSuppression, ScatterElements for the mask.
-        wide = cast(bboxes, FLOAT)
-        count = Shape(bboxes, start=0, end=1)
-        scores = Slice(wide, [4], [5], [1])
-        _, order = ops("TopK", 2, Squeeze(scores, [1]), count, axis=0)
-        ranked = Gather(wide, order, axis=0)
-        first, second, _ = ops("Split", 3, ranked, [2, 2, 1], axis=1)
-        # A box whose second corner lies before the first overlaps none: ONNX would put the corners in order.
-        corners = Concat(first, Max(first, second), axis=1)
-        # The scores are those of a rank, so that those without an order of their own keep it.
-        ranks = Range(scalar(count), constant(0, np.int64), constant(-1, np.int64))
-        chosen = suppressed(corners, cast(ranks, FLOAT), scalar(count), iou_threshold)
-        nothing = Expand(constant(False), count)
-        truth = Expand(constant(True), Shape(chosen))
-        mask = ScatterElements(nothing, chosen, truth, axis=0)
-        numbers = counting(scalar(count))
-        (cast(ranked, dtype(bboxes)), cast(numbers, INT32), mask)
-    NonMaxSuppressionV3: boxes, scores, max_output_size, iou_threshold, score_threshold ->
-        # NonMaxSuppression.
-        boxes, scores = [cast(v, FLOAT) for v in (boxes, scores)]
-        count = reshape(max_output_size, [1])
-        cast(suppressed(boxes, scores, count, iou_threshold, score_threshold), INT32)
-    """,
-)
+@primitive("BoundingBoxDecode")
+def _bounding_box_decode(
+    op: Builder,
+    anchor_box: Tensor,
+    deltas: Tensor,
+    max_shape: Ints,
+    means: Floats = (0.0, 0.0, 0.0, 0.0),
+    stds: Floats = (1.0, 1.0, 1.0, 1.0),
+    wh_ratio_clip: float = 0.016,
+) -> Value:
+    """Mul, Add, Exp, Clip: the box that lies so from its anchor, inside of the image."""
+    center, size = _center_and_size(op, anchor_box)
+    deltas = deltas * _row(op, deltas, stds) + _row(op, deltas, means)
+    moved, grown = op.ops("Split", 2, deltas, axis=1, num_outputs=2)
+    limit = abs(math.log(wh_ratio_clip)) if wh_ratio_clip > 0 else math.inf
+    grown = op.Clip(grown, -limit, limit)
+    center = center + size * moved
+    half = (size * op.Exp(grown) - 1.0) * 0.5
+    height, width = [size if size >= 0 else math.inf for size in max_shape[:2]]
+    last = _row(op, deltas, (width, height))
+    return op.Concat(
+        *[op.Min(op.Max(corner, 0.0), last) for corner in (center - half, center + half)], axis=1
+    )
 
 
-@function
+@primitive("BoundingBoxEncode")
+def _bounding_box_encode(
+    op: Builder,
+    anchor_box: Tensor,
+    groundtruth_box: Tensor,
+    means: Floats = (0.0, 0.0, 0.0, 0.0),
+    stds: Floats = (1.0, 1.0, 1.0, 1.0),
+) -> Value:
+    """Sub, Div, Log: how a box lies from its anchor."""
+    center, size = _center_and_size(op, anchor_box)
+    wanted, wanted_size = _center_and_size(op, groundtruth_box)
+    moved = (wanted - center) / size
+    grown = op.Log(wanted_size / size)
+    deltas = op.Concat(moved, grown, axis=1)
+    mean, spread = [_row(op, anchor_box, numbers) for numbers in (means, stds)]
+    return (deltas - mean) / spread
+
+
+@primitive("CheckValid")
+def _check_valid(op: Builder, bboxes: Tensor, img_metas: Tensor) -> Value:
+    """GreaterOrEqual and LessOrEqual: the boxes inside of the image."""
+    height, width, ratio = op.ops("Split", 3, img_metas, axis=0, num_outputs=3)
+    last = [side * ratio - 1 for side in (width, height)]
+    x1, y1, x2, y2 = _sides(op, bboxes)
+    zero = op.like(0, bboxes)
+    inside = op.And(op.GreaterOrEqual(x1, zero), op.GreaterOrEqual(y1, zero))
+    inside = op.And(inside, op.LessOrEqual(x2, last[0]))
+    inside = op.And(inside, op.LessOrEqual(y2, last[1]))
+    return op.Squeeze(inside, [1])
+
+
+@primitive("IOU")
+def _iou(op: Builder, anchor_boxes: Tensor, gt_boxes: Tensor, mode: Literal["iou", "iof"] = "iou") -> Value:
+    """Min, Max, Sub, Mul, Div of all pairs."""
+    x1, y1, x2, y2 = [op.Transpose(side, perm=[1, 0]) for side in _sides(op, anchor_boxes)]
+    u1, v1, u2, v2 = _sides(op, gt_boxes)
+    width, height = [
+        op.Relu(v) for v in (op.Min(x2, u2) - op.Max(x1, u1) + 1.0, op.Min(y2, v2) - op.Max(y1, v1) + 1.0)
+    ]
+    common, area = width * height, (u2 - u1 + 1.0) * (v2 - v1 + 1.0)
+    area = area + (x2 - x1 + 1.0) * (y2 - y1 + 1.0) - common if mode == "iou" else area
+    return common / area
+
+
+@primitive("NMSWithMask")
+def _nms_with_mask(op: Builder, bboxes: Tensor, iou_threshold: float = 0.5) -> Value:
+    """TopK for the order, NonMaxSuppression, ScatterElements for the mask."""
+    wide = op.cast(bboxes, ir.DataType.FLOAT)
+    count = op.Shape(bboxes, start=0, end=1)
+    scores = op.Slice(wide, [4], [5], [1])
+    _, order = op.ops("TopK", 2, op.Squeeze(scores, [1]), count, axis=0)
+    ranked = op.Gather(wide, order, axis=0)
+    first, second, _ = op.ops("Split", 3, ranked, [2, 2, 1], axis=1)
+    # A box whose second corner lies before the first overlaps none: ONNX would put the corners in order.
+    corners = op.Concat(first, op.Max(first, second), axis=1)
+    # The scores are those of a rank, so that those without an order of their own keep it.
+    ranks = op.Range(op.scalar(count), op.constant(0, np.int64), op.constant(-1, np.int64))
+    chosen = _suppressed(op, corners, op.cast(ranks, ir.DataType.FLOAT), op.scalar(count), iou_threshold)
+    nothing = op.Expand(op.constant(False), count)
+    truth = op.Expand(op.constant(True), op.Shape(chosen))
+    mask = op.ScatterElements(nothing, chosen, truth, axis=0)
+    numbers = counting(op, op.scalar(count))
+    return (op.cast(ranked, op.dtype(bboxes)), op.cast(numbers, ir.DataType.INT32), mask)
+
+
+@primitive("NonMaxSuppressionV3")
+def _non_max_suppression_v3(
+    op: Builder,
+    boxes: Tensor,
+    scores: Tensor,
+    max_output_size: Tensor,
+    iou_threshold: Tensor,
+    score_threshold: Tensor,
+) -> Value:
+    """NonMaxSuppression."""
+    boxes, scores = [op.cast(v, ir.DataType.FLOAT) for v in (boxes, scores)]
+    count = op.reshape(max_output_size, [1])
+    return op.cast(_suppressed(op, boxes, scores, count, iou_threshold, score_threshold), ir.DataType.INT32)
+
+
 def _row(b: Builder, like: Tensor, numbers: Floats) -> Tensor:
     return b.constant(np.asarray([numbers], b.dtype(like).numpy()))
 
@@ -195,28 +228,27 @@ def _row(b: Builder, like: Tensor, numbers: Floats) -> Tensor:
 # -- suppression -----------------------------------------------------------------------------------
 
 
-functions(
-    __name__,
-    """
-    center_and_size: boxes ->
-        # (n, 2) each; a box of one pixel has the size 1.
-        start, stop = ops("Split", 2, boxes, axis=1, num_outputs=2)
-        (start + stop) * 0.5, stop - start + 1.0
-    sides: boxes ->
-        # Left, top, right and bottom of boxes (n, 4), each (n, 1).
-        ops("Split", 4, boxes, axis=1, num_outputs=4)
-    suppressed: boxes, scores, count, *limits ->
-        # The numbers of the boxes that NonMaxSuppression leaves, best first.
-        limits_ = [cast(operand(v, scores), FLOAT) for v in limits]
-        found = NonMaxSuppression(
-            Unsqueeze(boxes, [0]),
-            Unsqueeze(scores, [0, 1]),
-            cast(count, INT64),
-            *[reshape(v, [1]) for v in limits_],
-        )
-        Squeeze(Slice(found, [2], [3], [1]), [1])
-    """,
-)
+def _center_and_size(op: Builder, boxes: Tensor) -> Tensors:
+    """(n, 2) each; a box of one pixel has the size 1."""
+    start, stop = op.ops("Split", 2, boxes, axis=1, num_outputs=2)
+    return (start + stop) * 0.5, stop - start + 1.0
+
+
+def _sides(op: Builder, boxes: Tensor) -> Tensors:
+    """Left, top, right and bottom of boxes (n, 4), each (n, 1)."""
+    return op.ops("Split", 4, boxes, axis=1, num_outputs=4)
+
+
+def _suppressed(op: Builder, boxes: Tensor, scores: Tensor, count: Tensor, *limits: Value) -> Tensor:
+    """The numbers of the boxes that NonMaxSuppression leaves, best first."""
+    limits_ = [op.cast(op.operand(v, scores), ir.DataType.FLOAT) for v in limits]
+    found = op.NonMaxSuppression(
+        op.Unsqueeze(boxes, [0]),
+        op.Unsqueeze(scores, [0, 1]),
+        op.cast(count, ir.DataType.INT64),
+        *[op.reshape(v, [1]) for v in limits_],
+    )
+    return op.Squeeze(op.Slice(found, [2], [3], [1]), [1])
 
 
 @primitive("NonMaxSuppressionWithOverlaps")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -50,11 +51,17 @@ class Builder(Nodes, Types):
         self.forms: dict[ir.Value, EitherShape] = {}
         """The shapes of tensors whose rank is known only at run time."""
 
+    def __getattr__(self, name: str) -> Callable[..., ir.Value]:
+        """`op.Sinh` is `op` of "Sinh": a name that begins with a capital is an operator's."""
+        if not name[:1].isupper():
+            raise AttributeError(f"a builder has no {name!r}", name=name, obj=self)
+        return partial(self.op, name)
+
     def op(self, op_type: str, *inputs: Operand, domain: str = "", **attributes: Any) -> ir.Value:
         """Add a node with one output.
 
-        A number among the inputs becomes a constant of the first tensor's type, a sequence of ints an
-        int64 vector. An attribute that is None is left out.
+        A number among the inputs becomes a constant of the first tensor's type, in Where of that of the other
+        choice, a sequence of ints an int64 vector. An attribute that is None is left out.
         """
         return self.ops(op_type, 1, *inputs, domain=domain, **attributes)[0]
 
@@ -62,7 +69,8 @@ class Builder(Nodes, Types):
         self, op_type: str, outputs: int, *inputs: Operand, domain: str = "", **attributes: Any
     ) -> tuple[ir.Value, ...]:
         """Add a node with several outputs."""
-        like = next((i for i in inputs if isinstance(i, ir.Value)), None)
+        beside = inputs[1:] if op_type == "Where" else inputs  # not the condition
+        like = next((i for i in beside if isinstance(i, ir.Value)), None)
         operands = [self._operand(i, like) for i in inputs]
         while operands and operands[-1] is None:
             operands.pop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,13 +11,11 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function
 from pinnace.ops.room import room, span
-from pinnace.ops.table import Tensor, primitives
+from pinnace.ops.table import Tensor, primitive, primitives
 from pinnace.ops.values import Value
 
 
-@function
 def _given(b: Builder, array: npt.NDArray[np.generic], otherwise: ir.DataType) -> Tensor:
     """A constant in the type that the file declares."""
     declared = b.declared[0] if b.declared else None
@@ -28,25 +27,32 @@ def _angles(length: int, periodic: bool) -> npt.NDArray[np.floating[Any]]:
     return np.arange(span(length)) * (2 * np.pi / max(length if periodic else length - 1, 1))
 
 
-formulas(
-    __name__,
-    """
-    BartlettWindow; dtype max_length: window_length: int, *, periodic: bool = True ->
-        # A constant.
-        part = _angles(window_length, periodic) / (2 * pi)
-        given(1 - np.abs(2 * part - 1), FLOAT)
-    BlackmanWindow; dtype max_length: window_length: int, *, periodic: bool = True ->
-        # A constant.
-        turn = _angles(window_length, periodic)
-        given(0.42 - 0.5 * np.cos(turn) + 0.08 * np.cos(2 * turn), FLOAT)
-    HammingWindow; dtype: length: int, *, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46 ->
-        # A constant.
-        given(alpha - beta * np.cos(_angles(length, periodic)), FLOAT)
-    LogSpace; dtype: start: float, end: float, *, steps: int = 10, base: int = 10 ->
-        # A constant.
-        given(np.power(float(base), np.linspace(start, end, span(steps))), FLOAT)
-    """,
-)
+@primitive("BartlettWindow", unused="dtype max_length")
+def _bartlett_window(op: Builder, window_length: int, *, periodic: bool = True) -> Value:
+    """A constant."""
+    part = _angles(window_length, periodic) / (2 * math.pi)
+    return _given(op, 1 - np.abs(2 * part - 1), ir.DataType.FLOAT)
+
+
+@primitive("BlackmanWindow", unused="dtype max_length")
+def _blackman_window(op: Builder, window_length: int, *, periodic: bool = True) -> Value:
+    """A constant."""
+    turn = _angles(window_length, periodic)
+    return _given(op, 0.42 - 0.5 * np.cos(turn) + 0.08 * np.cos(2 * turn), ir.DataType.FLOAT)
+
+
+@primitive("HammingWindow", unused="dtype")
+def _hamming_window(
+    op: Builder, length: int, *, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46
+) -> Value:
+    """A constant."""
+    return _given(op, alpha - beta * np.cos(_angles(length, periodic)), ir.DataType.FLOAT)
+
+
+@primitive("LogSpace", unused="dtype")
+def _log_space(op: Builder, start: float, end: float, *, steps: int = 10, base: int = 10) -> Value:
+    """A constant."""
+    return _given(op, np.power(float(base), np.linspace(start, end, span(steps))), ir.DataType.FLOAT)
 
 
 @primitives({"TrilIndices": np.tril_indices, "TriuIndices": np.triu_indices}, unused="dtype")

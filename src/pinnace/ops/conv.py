@@ -10,7 +10,6 @@ import numpy as np
 
 from pinnace.ops import binding
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import function
 from pinnace.ops.layout import permuted
 from pinnace.ops.table import Arguments, Dims, Ints, Tensor, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
@@ -88,14 +87,12 @@ _LAST = ("1", "NHWC", "NDHWC")
 _FIRST = ("0", "NCHW", "NCDHW", "NCW", "NCL", "ND", "DefaultFormat")
 
 
-@function
 def images_first(b: Builder, x: Tensor, data_format: str) -> Tensor:
     """Images of a `data_format`, by name or by number, with channels first."""
     rank = b.rank(x)
     return permuted(b, x, (0, rank - 1, *range(1, rank - 1))) if is_last(data_format) else x
 
 
-@function
 def images_back(b: Builder, x: Tensor, data_format: str) -> Tensor:
     """Images with channels first in their `data_format`."""
     return permuted(b, x, (0, *range(2, b.rank(x)), 1)) if is_last(data_format) else x

@@ -2,59 +2,76 @@
 
 from __future__ import annotations
 
-from pinnace.ops.formulas import formulas, functions
+import numpy as np
+import onnx_ir as ir
 
-formulas(
-    __name__,
-    """
-    Bincount: x, size, weights ->
-        # ScatterElements, reduction add, into zeros.
-        length = Reshape(cast(size, INT64), [1])
-        summed(length, cast(x, INT64), weights)
-    BincountExt: x, weights = None, minlength: int = 0 ->
-        # ScatterElements, reduction add, into zeros.
-        places = cast(x, INT64)
-        longest = reduce("ReduceMax", places, None) + 1
-        size = reshape(Max(longest, minlength), [1])
-        each = Expand(constant(1, np.int64), Shape(places)) if weights is None else weights
-        summed(size, places, each)
-    ConfusionMatrix; dtype: labels, predictions, weights = None, *, num_classes: int ->
-        # ScatterND, reduction add, into zeros.
-        columns = [Unsqueeze(cast(t, INT64), [-1]) for t in (labels, predictions)]
-        each = Expand(constant(1, np.int32), Shape(labels)) if weights is None else weights
-        zeros = constant(np.zeros(room(num_classes, num_classes), dtype(each).numpy()))
-        as_result(ScatterND(zeros, Concat(*columns, axis=-1), each, reduction="add"))
-    Histogram HistcExt: x, *, bins: int = 100, min: float = 0.0, max: float = 0.0 ->
-        # The bin of each element by Floor, and ScatterElements, reduction add, of those inside.
-        histogram(x, bins, min, max)
-    HistogramFixedWidth; dtype: x, value_range: Floats, nbins: int ->
-        # As Histogram; what lies outside counts in the outermost bins.
-        low, high = value_range
-        flat = cast(reshape(x, [-1]), DOUBLE)
-        inside = Clip(flat, low, high)
-        histogram(inside, nbins, low, high)
-    """,
-)
+from pinnace.ops.builder import Builder
+from pinnace.ops.reduce import as_result, reduce
+from pinnace.ops.room import room
+from pinnace.ops.table import Floats, Tensor, primitive
+from pinnace.ops.values import Value
 
 
-functions(
-    __name__,
-    """
-    histogram: x, bins, least, most ->
-        # Between two bounds, or between the least and the greatest element where they are the same.
-        flat, whole = cast(reshape(x, [-1]), FLOAT), least == most
-        low = reduce("ReduceMin", flat, None) if whole else like(least, flat)
-        high = reduce("ReduceMax", flat, None) if whole else like(most, flat)
-        equal = cast(low == high, FLOAT) if whole else None
-        low, high = (low - equal, high + equal) if whole else (low, high)
-        inside = (flat >= low) & (flat <= high)
-        number = cast(Floor((flat - low) / (high - low) * bins), INT64)
-        number = Clip(number, constant(0, np.int64), constant(bins - 1, np.int64))
-        zeros = constant(np.zeros(room(bins), np.int64))
-        as_result(ScatterElements(zeros, number, cast(inside, INT64), axis=0, reduction="add"))
-    summed: size, places, values ->
-        # The sum of the values of each place.
-        zeros = Expand(like(0, values), size)
-        ScatterElements(zeros, places, values, axis=0, reduction="add")
-    """,
-)
+@primitive("Bincount")
+def _bincount(op: Builder, x: Tensor, size: Tensor, weights: Tensor) -> Value:
+    """ScatterElements, reduction add, into zeros."""
+    length = op.Reshape(op.cast(size, ir.DataType.INT64), [1])
+    return _summed(op, length, op.cast(x, ir.DataType.INT64), weights)
+
+
+@primitive("BincountExt")
+def _bincount_ext(op: Builder, x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Value:
+    """ScatterElements, reduction add, into zeros."""
+    places = op.cast(x, ir.DataType.INT64)
+    longest = reduce(op, "ReduceMax", places, None) + 1
+    size = op.reshape(op.Max(longest, minlength), [1])
+    each = op.Expand(op.constant(1, np.int64), op.Shape(places)) if weights is None else weights
+    return _summed(op, size, places, each)
+
+
+@primitive("ConfusionMatrix", unused="dtype")
+def _confusion_matrix(
+    op: Builder, labels: Tensor, predictions: Tensor, weights: Tensor | None = None, *, num_classes: int
+) -> Value:
+    """ScatterND, reduction add, into zeros."""
+    columns = [op.Unsqueeze(op.cast(t, ir.DataType.INT64), [-1]) for t in (labels, predictions)]
+    each = op.Expand(op.constant(1, np.int32), op.Shape(labels)) if weights is None else weights
+    zeros = op.constant(np.zeros(room(num_classes, num_classes), op.dtype(each).numpy()))
+    return as_result(op, op.ScatterND(zeros, op.Concat(*columns, axis=-1), each, reduction="add"))
+
+
+@primitive("Histogram", "HistcExt")
+def _lower_histogram(op: Builder, x: Tensor, *, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Value:
+    """The bin of each element by Floor, and ScatterElements, reduction add, of those inside."""
+    return _histogram(op, x, bins, min, max)
+
+
+@primitive("HistogramFixedWidth", unused="dtype")
+def _histogram_fixed_width(op: Builder, x: Tensor, value_range: Floats, nbins: int) -> Value:
+    """As Histogram; what lies outside counts in the outermost bins."""
+    low, high = value_range
+    flat = op.cast(op.reshape(x, [-1]), ir.DataType.DOUBLE)
+    inside = op.Clip(flat, low, high)
+    return _histogram(op, inside, nbins, low, high)
+
+
+def _histogram(op: Builder, x: Tensor, bins: int, least: float, most: float) -> Tensor:
+    """Between two bounds, or between the least and the greatest element where they are the same."""
+    flat, whole = op.cast(op.reshape(x, [-1]), ir.DataType.FLOAT), least == most
+    low = reduce(op, "ReduceMin", flat, None) if whole else op.like(least, flat)
+    high = reduce(op, "ReduceMax", flat, None) if whole else op.like(most, flat)
+    equal = op.cast(op.Equal(low, high), ir.DataType.FLOAT) if whole else None
+    low, high = (low - equal, high + equal) if whole else (low, high)
+    inside = op.And(op.GreaterOrEqual(flat, low), op.LessOrEqual(flat, high))
+    number = op.cast(op.Floor((flat - low) / (high - low) * bins), ir.DataType.INT64)
+    number = op.Clip(number, op.constant(0, np.int64), op.constant(bins - 1, np.int64))
+    zeros = op.constant(np.zeros(room(bins), np.int64))
+    return as_result(
+        op, op.ScatterElements(zeros, number, op.cast(inside, ir.DataType.INT64), axis=0, reduction="add")
+    )
+
+
+def _summed(op: Builder, size: Tensor, places: Tensor, values: Tensor) -> Tensor:
+    """The sum of the values of each place."""
+    zeros = op.Expand(op.like(0, values), size)
+    return op.ScatterElements(zeros, places, values, axis=0, reduction="add")

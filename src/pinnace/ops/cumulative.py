@@ -8,58 +8,66 @@ import numpy as np
 
 from pinnace.ops.array import along, counting
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function, functions
+from pinnace.ops.math import log1p
 from pinnace.ops.running import running
-from pinnace.ops.table import Tensor
-
-formulas(
-    __name__,
-    """
-    Cummax("Max") Cummin("Min") CumminExt("Min"): which, x, axis: int ->
-        # The better of each slice and those before it, by Where; in a Loop for a free dimension.
-        best, place = running_best("GreaterOrEqual" if which == "Max" else "LessOrEqual", x, axis)
-        (best, cast(place, result(place, 1)))
-    CumProd: x, axis: int, exclusive: bool = False, reverse: bool = False ->
-        # Mul of each slice with the product before it; in a Loop where they are many or not known.
-        folded(x, axis, exclusive, reverse, _product, 1)
-    CumSum: x, axis: int, exclusive: bool = False, reverse: bool = False ->
-        # CumSum.
-        cumulative(x, axis, result(x), exclusive, reverse)
-    CumsumExt: x, dim: int, dtype: Dtype | None = None -> cumulative(x, dim, dtype or result(x))
-    CumulativeLogsumexp: x, axis: int, exclusive: bool = False, reverse: bool = False ->
-        # The logarithm of a sum of two exponentials, of each slice and what is before it.
-        folded(x, axis, exclusive, reverse, _log_sum_exp, float(np.finfo(dtype(x).numpy()).min))
-    """,
-)
+from pinnace.ops.table import Dtype, Tensor, primitive, primitives
+from pinnace.ops.values import Value
 
 
-functions(
-    __name__,
-    """
-    cumulative: x, axis, dtype, exclusive=False, reverse=False ->
-        # CumSum, in a type.
-        CumSum(cast(x, dtype), constant(axis, np.int64), exclusive=exclusive, reverse=reverse)
-    """,
-)
+@primitives({"Cummax": "Max", "Cummin CumminExt": "Min"})
+def _cummax(op: Builder, which: str, x: Tensor, axis: int) -> Value:
+    """The better of each slice and those before it, by Where; in a Loop for a free dimension."""
+    best, place = _running_best(op, "GreaterOrEqual" if which == "Max" else "LessOrEqual", x, axis)
+    return (best, op.cast(place, op.result(place, 1)))
 
 
-_product, _log_sum_exp = functions(
-    __name__,
-    """
-    product: x, y -> x * y
-    log_sum_exp: x, y ->
-        # The greater, and Log1p of Exp of the negative distance.
-        distance = Where(x == y, 0, Abs(x - y))  # infinities have no distance
-        Max(x, y) + log1p(Exp(-distance))
-    """,
-)
+@primitive("CumProd")
+def _cum_prod(op: Builder, x: Tensor, axis: int, exclusive: bool = False, reverse: bool = False) -> Value:
+    """Mul of each slice with the product before it; in a Loop where they are many or not known."""
+    return _folded(op, x, axis, exclusive, reverse, _product, 1)
+
+
+@primitive("CumSum")
+def _cum_sum(op: Builder, x: Tensor, axis: int, exclusive: bool = False, reverse: bool = False) -> Value:
+    """CumSum."""
+    return _cumulative(op, x, axis, op.result(x), exclusive, reverse)
+
+
+@primitive("CumsumExt")
+def _cumsum_ext(op: Builder, x: Tensor, dim: int, dtype: Dtype | None = None) -> Value:
+    return _cumulative(op, x, dim, dtype or op.result(x))
+
+
+@primitive("CumulativeLogsumexp")
+def _cumulative_logsumexp(
+    op: Builder, x: Tensor, axis: int, exclusive: bool = False, reverse: bool = False
+) -> Value:
+    """The logarithm of a sum of two exponentials, of each slice and what is before it."""
+    return _folded(op, x, axis, exclusive, reverse, _log_sum_exp, float(np.finfo(op.dtype(x).numpy()).min))
+
+
+def _cumulative(
+    op: Builder, x: Tensor, axis: int, dtype: Dtype, exclusive: bool = False, reverse: bool = False
+) -> Tensor:
+    """CumSum, in a type."""
+    return op.CumSum(op.cast(x, dtype), op.constant(axis, np.int64), exclusive=exclusive, reverse=reverse)
+
+
+def _product(op: Builder, x: Tensor, y: Tensor) -> Value:
+    return x * y
+
+
+def _log_sum_exp(op: Builder, x: Tensor, y: Tensor) -> Value:
+    """The greater, and Log1p of Exp of the negative distance."""
+    distance = op.Where(op.Equal(x, y), 0, op.Abs(x - y))  # infinities have no distance
+    return op.Max(x, y) + log1p(op, op.Exp(-distance))
+
 
 _Combine = Callable[[Builder, Tensor, Tensor], Tensor]
 _BY_SLICES = 64
 """Slices from which on a graph with nodes for each of them takes long to build, and in the end is refused."""
 
 
-@function
 def _folded(
     b: Builder, x: Tensor, axis: int, exclusive: bool, reverse: bool, combine: _Combine, neutral: float
 ) -> Tensor:
@@ -112,7 +120,6 @@ def _running_best_free(b: Builder, better: str, x: Tensor, axis: int) -> tuple[T
     return best, place
 
 
-@function
 def _running_best(b: Builder, better: str, x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
     """The best so far along a dimension, and where it was last seen: slice by slice."""
     size = b.dim(x, axis)

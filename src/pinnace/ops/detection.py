@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops import binding
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function, functions
 from pinnace.ops.room import span
 from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Unsupported, Value
@@ -15,41 +16,48 @@ from pinnace.ops.values import Unsupported, Value
 _INT64 = ir.DataType.INT64
 
 
-formulas(
-    __name__,
-    """
-    CombinedNonMaxSuppression: boxes, scores, max_output_size_per_class, max_total_size, iou_threshold,
-        score_threshold, *, clip_boxes: bool = True, pad_per_class: bool = False ->
-        # NonMaxSuppression of each class, TopK of what all of them keep, Gather.
-        batch, count, kinds, _ = static_shape(boxes)
-        classes = static_shape(scores)[2]
-        size = constant([count], np.int64)
-        offered, each = images(boxes, transpose(scores, (0, 2, 1)))
-        per_class, total = [reshape(cast(t, INT64), [1]) for t in (max_output_size_per_class, max_total_size)]
-        limits = [reshape(t, [1]) for t in (iou_threshold, score_threshold)]
-        chosen = NonMaxSuppression(offered, each, per_class, *limits)
-        # The scores of what is kept, all else far below: (batch, classes * boxes).
-        nothing = Expand(constant(-inf, np.float32), Shape(each))
-        field = ScatterND(nothing, chosen, GatherND(each, chosen))
-        field = reshape(field, [batch, classes * count])
-        wanted = Min(total, per_class * classes) if pad_per_class else total
-        offers = Min(wanted, classes * count)
-        best, places = ops("TopK", 2, field, offers, axis=1, largest=1, sorted=1)
-        there = ~IsInf(best)
-        kind, box = places / size, Mod(places, size)
-        table = reshape(transpose(boxes, (0, 2, 1, 3)), [batch, kinds * count, 4])
-        found = GatherND(table, Unsqueeze(places if kinds > 1 else box, [-1]), batch_dims=1)
-        found = Clip(found, 0.0, 1.0) if clip_boxes else found
-        missing = wanted - offers
-        masks = Unsqueeze(there, [-1]), there, there
-        results = zip((found, best, cast(kind, FLOAT)), masks, strict=True)
-        kept = [padded(Where(mask, t, 0.0), missing) for t, mask in results]
-        (*kept, ReduceSum(cast(there, INT32), [1], keepdims=0))
-    """,
-)
+@primitive("CombinedNonMaxSuppression")
+def _combined_non_max_suppression(
+    op: Builder,
+    boxes: Tensor,
+    scores: Tensor,
+    max_output_size_per_class: Tensor,
+    max_total_size: Tensor,
+    iou_threshold: Tensor,
+    score_threshold: Tensor,
+    *,
+    clip_boxes: bool = True,
+    pad_per_class: bool = False,
+) -> Value:
+    """NonMaxSuppression of each class, TopK of what all of them keep, Gather."""
+    batch, count, kinds, _ = op.static_shape(boxes)
+    classes = op.static_shape(scores)[2]
+    size = op.constant([count], np.int64)
+    offered, each = _images(op, boxes, op.transpose(scores, (0, 2, 1)))
+    per_class, total = [
+        op.reshape(op.cast(t, ir.DataType.INT64), [1]) for t in (max_output_size_per_class, max_total_size)
+    ]
+    limits = [op.reshape(t, [1]) for t in (iou_threshold, score_threshold)]
+    chosen = op.NonMaxSuppression(offered, each, per_class, *limits)
+    # The scores of what is kept, all else far below: (batch, classes * boxes).
+    nothing = op.Expand(op.constant(-math.inf, np.float32), op.Shape(each))
+    field = op.ScatterND(nothing, chosen, op.GatherND(each, chosen))
+    field = op.reshape(field, [batch, classes * count])
+    wanted = op.Min(total, per_class * classes) if pad_per_class else total
+    offers = op.Min(wanted, classes * count)
+    best, places = op.ops("TopK", 2, field, offers, axis=1, largest=1, sorted=1)
+    there = op.Not(op.IsInf(best))
+    kind, box = places / size, op.Mod(places, size)
+    table = op.reshape(op.transpose(boxes, (0, 2, 1, 3)), [batch, kinds * count, 4])
+    found = op.GatherND(table, op.Unsqueeze(places if kinds > 1 else box, [-1]), batch_dims=1)
+    found = op.Clip(found, 0.0, 1.0) if clip_boxes else found
+    missing = wanted - offers
+    masks = op.Unsqueeze(there, [-1]), there, there
+    results = zip((found, best, op.cast(kind, ir.DataType.FLOAT)), masks, strict=True)
+    kept = [_padded(op, op.Where(mask, t, 0.0), missing) for t, mask in results]
+    return (*kept, op.ReduceSum(op.cast(there, ir.DataType.INT32), [1], keepdims=0))
 
 
-@function
 def _images(b: Builder, boxes: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
     """Boxes (images, count, 4), scores (images, classes, count): a class with own boxes is an image."""
     batch, count, kinds, _ = b.static_shape(boxes)
@@ -60,16 +68,11 @@ def _images(b: Builder, boxes: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
     return offered, b.reshape(scores, [images, 1, count])
 
 
-functions(
-    __name__,
-    """
-    padded: x, missing ->
-        # Zeros after the rows of each image.
-        zeros = constant([0] * (rank(x) + 1), np.int64)
-        after = constant([0] * (rank(x) - 2), np.int64)
-        Pad(x, Concat(zeros, missing, after, axis=0))
-    """,
-)
+def _padded(op: Builder, x: Tensor, missing: Tensor) -> Tensor:
+    """Zeros after the rows of each image."""
+    zeros = op.constant([0] * (op.rank(x) + 1), np.int64)
+    after = op.constant([0] * (op.rank(x) - 2), np.int64)
+    return op.Pad(x, op.Concat(zeros, missing, after, axis=0))
 
 
 @primitive("MultiScaleDeformableAttn", unused="offset")

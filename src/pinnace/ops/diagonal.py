@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
+from pinnace.ops.array import filled
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function
-from pinnace.ops.room import room
-from pinnace.ops.table import Tensor, primitive
+from pinnace.ops.room import room, span
+from pinnace.ops.table import Tensor, primitive, primitives
 from pinnace.ops.values import Value
 
 
@@ -28,7 +28,6 @@ def diag(b: Builder, x: Tensor) -> Value:
     return b.reshape(b.op("Where", same_place, row, b.like(0, x)), [*sizes, *sizes])
 
 
-@function
 @primitive("Diagonal")
 def diagonal_of(b: Builder, x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """Transpose, and GatherND; of a matrix of free size at places that Range counts."""
@@ -49,29 +48,31 @@ def diagonal_of(b: Builder, x: Tensor, offset: int = 0, dim1: int = 0, dim2: int
     return b.transpose(found, [*range(1, len(rest) + 1), 0])
 
 
-formulas(
-    __name__,
-    """
-    DiagExt: x, diagonal: int = 0 ->
-        # ScatterND of a vector into a diagonal of zeros, or the diagonal of a matrix.
-        if rank(x) == 2:
-            return diagonal_of(x, diagonal)
-        (count,) = static_shape(x)
-        size = count + abs(diagonal)
-        rows = np.arange(span(count)) + max(-diagonal, 0)
-        places = np.stack([rows, rows + diagonal], axis=1)
-        ScatterND(filled(0, (size, size), dtype(x)), constant(places, np.int64), x)
-    DiagPart: x ->
-        # Reshape and Gather.
-        if rank(x) == 2:
-            return diagonal_of(x)
-        sizes = static_shape(x)
-        half = sizes[: len(sizes) // 2]
-        count = prod(half)
-        places = constant(np.arange(span(count)) * (count + 1), np.int64)
-        reshape(Gather(reshape(x, [-1]), places, axis=0), half)
-    Tril(0) TrilExt(0) Triu(1): upper, x, diagonal: int = 0 ->
-        # Trilu.
-        Trilu(x, constant(diagonal, np.int64), upper=upper)
-    """,
-)
+@primitive("DiagExt")
+def _diag_ext(op: Builder, x: Tensor, diagonal: int = 0) -> Value:
+    """ScatterND of a vector into a diagonal of zeros, or the diagonal of a matrix."""
+    if op.rank(x) == 2:
+        return diagonal_of(op, x, diagonal)
+    (count,) = op.static_shape(x)
+    size = count + abs(diagonal)
+    rows = np.arange(span(count)) + max(-diagonal, 0)
+    places = np.stack([rows, rows + diagonal], axis=1)
+    return op.ScatterND(filled(op, 0, (size, size), op.dtype(x)), op.constant(places, np.int64), x)
+
+
+@primitive("DiagPart")
+def _diag_part(op: Builder, x: Tensor) -> Value:
+    """Reshape and Gather."""
+    if op.rank(x) == 2:
+        return diagonal_of(op, x)
+    sizes = op.static_shape(x)
+    half = sizes[: len(sizes) // 2]
+    count = math.prod(half)
+    places = op.constant(np.arange(span(count)) * (count + 1), np.int64)
+    return op.reshape(op.Gather(op.reshape(x, [-1]), places, axis=0), half)
+
+
+@primitives({"Tril TrilExt": 0, "Triu": 1})
+def _tril(op: Builder, upper: int, x: Tensor, diagonal: int = 0) -> Value:
+    """Trilu."""
+    return op.Trilu(x, op.constant(diagonal, np.int64), upper=upper)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.ops import binding
 from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function, functions
 from pinnace.ops.quantised import widened
-from pinnace.ops.table import Arguments, Tensor
+from pinnace.ops.table import Arguments, Tensor, primitive
 from pinnace.ops.values import Unsupported, Value
 
 _INT64, _INT32, _FLOAT = ir.DataType.INT64, ir.DataType.INT32, ir.DataType.FLOAT
@@ -17,118 +19,197 @@ _ROWS_OF_GROUPS = (-1, 0)
 """The `group_type`s by which rows belong to an expert; another is by columns."""
 
 
-functions(
-    __name__,
-    """
-    divided: x, by -> x if by == 1 else x / cast(tensor(by), dtype(x))
-    expert_counts: experts, count ->
-        # The number of tokens of each expert, int64.
-        numbers = counting(count)
-        same = Unsqueeze(cast(experts, INT64), [0]) == Unsqueeze(numbers, [1])
-        ReduceSum(cast(same, INT64), [1], keepdims=0)
-    order: numbers ->
-        # The permutation that sorts a vector, equal elements in their order.
-        # TopK prefers the first of equals, and takes the smallest of halves of ints only as floats or int64.
-        wide = cast(numbers, INT64)
-        ops("TopK", 2, wide, Shape(wide), axis=0, largest=0, sorted=1)[1]
-    through: x, number ->
-        # An activation, by MindSpore's number.
-        if number not in (0, 1, 19, 22, 23):
-            raise Unsupported(f"has the activation {number}, which is not supported")
-        if number in (22, 23):
-            return x * Sigmoid(x * 1.702 if number == 22 else x)
-        if number == 19:
-            return Gelu(x, approximate="tanh")
-        Relu(x) if number else x
-    topk: indices -> dim(indices, 1) if rank(indices) == 2 else 1
-    """,
-)
+def _divided(op: Builder, x: Tensor, by: int) -> Tensor:
+    return x if by == 1 else x / op.cast(op.tensor(by), op.dtype(x))
 
 
-@function
+def _expert_counts(op: Builder, experts: Tensor, count: int) -> Tensor:
+    """The number of tokens of each expert, int64."""
+    numbers = counting(op, count)
+    same = op.Equal(op.Unsqueeze(op.cast(experts, ir.DataType.INT64), [0]), op.Unsqueeze(numbers, [1]))
+    return op.ReduceSum(op.cast(same, ir.DataType.INT64), [1], keepdims=0)
+
+
+def _order(op: Builder, numbers: Tensor) -> Tensor:
+    """The permutation that sorts a vector, equal elements in their order."""
+    # TopK prefers the first of equals, and takes the smallest of halves of ints only as floats or int64.
+    wide = op.cast(numbers, ir.DataType.INT64)
+    return op.ops("TopK", 2, wide, op.Shape(wide), axis=0, largest=0, sorted=1)[1]
+
+
+def _through(op: Builder, x: Tensor, number: int) -> Value:
+    """An activation, by MindSpore's number."""
+    if number not in (0, 1, 19, 22, 23):
+        raise Unsupported(f"has the activation {number}, which is not supported")
+    if number in (22, 23):
+        return x * op.Sigmoid(x * 1.702 if number == 22 else x)
+    if number == 19:
+        return op.Gelu(x, approximate="tanh")
+    return op.Relu(x) if number else x
+
+
+def _topk(op: Builder, indices: Tensor) -> Value:
+    return op.dim(indices, 1) if op.rank(indices) == 2 else 1
+
+
 def inverse_order(b: Builder, order: Tensor) -> Tensor:
     """The permutation that undoes another."""
     numbers = counting(b, b.op("Size", order))
     return b.op("ScatterElements", numbers, order, numbers, axis=0)
 
 
-formulas(
-    __name__,
-    """
-    FFNExt; inner_precise: x, weight1, weight2, *, bias1 = None, bias2 = None, activation: int ->
-        # MatMul, Add, the activation, MatMul, Add, in float32.
-        y = through(plain(x, weight1, bias1), activation)
-        cast(plain(y, weight2, bias2), dtype(x))
-    GroupedMatmul GroupedMatmulV2; split_item group_info: x: Value, weight: Value, *, grouping: _Grouping ->
-        # MatMul of the rows of each expert, Concat.
-        all_groups(x, weight, grouping)
-    GroupedMatmulV4; split_item group_info: x: Value, weight: Value, *, scale: Value = None,
-        pre_token_scale: Value = None, group_list_type: int = 0, grouping: _Grouping ->
-        # MatMul of the rows of each expert, Mul by the scales, Concat.
-        all_groups(x, weight, grouping, (scale, pre_token_scale), bool(group_list_type))
-    MoeComputeExpertTokens: sorted_experts, num_expert: int ->
-        # CumSum of the tokens of each expert.
-        counts = expert_counts(sorted_experts, num_expert)
-        cast(CumSum(counts, constant(0, np.int64)), dtype(sorted_experts))
-    MoeFinalizeRouting: expanded_x, x1, x2 = None, bias = None, scales = None, *,
-        expanded_row_idx, expanded_expert_idx = None ->
-        # Gather of each token's rows, Add of the bias, Mul by the scales, ReduceSum, Add.
-        rows = Gather(cast(expanded_x, FLOAT), cast(expanded_row_idx, INT64), axis=0)
-        # The first choices of all tokens come first: (k, tokens, width).
-        apart, biased = reshape(rows, [-1, *dims(x1)]), bias is not None and expanded_expert_idx is not None
-        own = Gather(cast(bias, FLOAT), cast(expanded_expert_idx, INT64), axis=0) if biased else None
-        apart = apart + transpose(own, (1, 0, 2)) if biased else apart
-        factor = None if scales is None else Unsqueeze(transpose(cast(scales, FLOAT), (1, 0)), [-1])
-        apart = apart if factor is None else apart * factor
-        total = ReduceSum(apart, [0], keepdims=0) + cast(x1, FLOAT)
-        cast(total if x2 is None else total + cast(x2, FLOAT), dtype(expanded_x))
-    MoeGatingTopKSoftmax: x, finished = None, k: int = 1 ->
-        # Softmax and TopK; rows are numbered column by column.
-        values, places = ops("TopK", 2, Softmax(x, axis=-1), [k], axis=-1, largest=1, sorted=1)
-        chosen, none = cast(places, INT32), tensor(dim(x, -1))
-        chosen = chosen if finished is None else Where(Unsqueeze(finished, [-1]), cast(none, INT32), chosen)
-        rows = Transpose(reshape(counting(Size(values)), [k, -1]), perm=[1, 0])
-        values, chosen, cast(Reshape(rows, Shape(values)), INT32)
-    MoeInitRouting: x, row_idx, expert_idx, active_num: int ->
-        # TopK of all expert numbers, and Gather.
-        experts = reshape(expert_idx, [-1])
-        sorting = order(experts)
-        rows = Gather(cast(reshape(row_idx, [-1]), INT64), sorting, axis=0)
-        active = Min(Shape(x, end=1), active_num) * Shape(expert_idx, start=1)
-        kept = Slice(rows, [0], active, [0])
-        taken = Gather(x, Mod(kept, Shape(x, end=1)), axis=0)
-        (taken, cast(inverse_order(rows), INT32), Gather(experts, sorting, axis=0))
-    MoeInitRoutingV2; expert_capacity expert_tokens_before_capacity_flag: x, expert_idx, active_num: int,
-        expert_capacity: int, expert_num: int, drop_pad_mode: Literal[0] = 0,
-        expert_tokens_count_or_cumsum_flag: int = 0, expert_tokens_before_capacity_flag: bool = False ->
-        # TopK of all expert numbers, and Gather.
-        experts = reshape(expert_idx, [-1])
-        sorting = order(experts)
-        kept = Slice(sorting, [0], [active_num], [0]) if active_num else sorting
-        taken = Gather(x, divided(kept, topk(expert_idx)), axis=0)
-        row_idx = cast(inverse_order(sorting), INT32)
-        if not expert_tokens_count_or_cumsum_flag:
-            return (taken, row_idx)
-        counts = expert_counts(experts, expert_num)
-        counts = CumSum(counts, constant(0, np.int64)) if expert_tokens_count_or_cumsum_flag == 1 else counts
-        (taken, row_idx, cast(counts, INT32))
-    MoeTokenPermute: tokens, indices, num_out_tokens: int | None = None ->
-        # TopK of all expert numbers, and Gather.
-        sorting = order(reshape(indices, [-1]))
-        kept = Slice(sorting, [0], [num_out_tokens], [0]) if num_out_tokens else sorting
-        permuted = Gather(tokens, divided(kept, topk(indices)), axis=0)
-        (permuted, cast(inverse_order(sorting), INT32))
-    MoeTokenUnpermute InnerMoeTokenUnpermute; restore_shape: permuted_tokens, sorted_indices, probs = None ->
-        # Gather, Mul by the probabilities, ReduceSum.
-        found = Gather(permuted_tokens, cast(sorted_indices, INT64), axis=0)
-        if probs is None:
-            return found
-        width = dim(permuted_tokens, 1)
-        apart = reshape(cast(found, FLOAT), [-1, dim(probs, 1), width])
-        weighted = apart * Unsqueeze(cast(probs, FLOAT), [-1])
-        cast(ReduceSum(weighted, [1], keepdims=0), dtype(permuted_tokens))
-    """,
-)
+@primitive("FFNExt", unused="inner_precise")
+def _ffn_ext(
+    op: Builder,
+    x: Tensor,
+    weight1: Tensor,
+    weight2: Tensor,
+    *,
+    bias1: Tensor | None = None,
+    bias2: Tensor | None = None,
+    activation: int,
+) -> Value:
+    """MatMul, Add, the activation, MatMul, Add, in float32."""
+    y = _through(op, _plain(op, x, weight1, bias1), activation)
+    return op.cast(_plain(op, y, weight2, bias2), op.dtype(x))
+
+
+@primitive("GroupedMatmul", "GroupedMatmulV2", unused="split_item group_info")
+def _grouped_matmul(op: Builder, x: Value, weight: Value, *, grouping: _Grouping) -> Value:
+    """MatMul of the rows of each expert, Concat."""
+    return _all_groups(op, x, weight, grouping)
+
+
+@primitive("GroupedMatmulV4", unused="split_item group_info")
+def _grouped_matmul_v4(
+    op: Builder,
+    x: Value,
+    weight: Value,
+    *,
+    scale: Value = None,
+    pre_token_scale: Value = None,
+    group_list_type: int = 0,
+    grouping: _Grouping,
+) -> Value:
+    """MatMul of the rows of each expert, Mul by the scales, Concat."""
+    return _all_groups(op, x, weight, grouping, (scale, pre_token_scale), bool(group_list_type))
+
+
+@primitive("MoeComputeExpertTokens")
+def _moe_compute_expert_tokens(op: Builder, sorted_experts: Tensor, num_expert: int) -> Value:
+    """CumSum of the tokens of each expert."""
+    counts = _expert_counts(op, sorted_experts, num_expert)
+    return op.cast(op.CumSum(counts, op.constant(0, np.int64)), op.dtype(sorted_experts))
+
+
+@primitive("MoeFinalizeRouting")
+def _moe_finalize_routing(
+    op: Builder,
+    expanded_x: Tensor,
+    x1: Tensor,
+    x2: Tensor | None = None,
+    bias: Tensor | None = None,
+    scales: Tensor | None = None,
+    *,
+    expanded_row_idx: Tensor,
+    expanded_expert_idx: Tensor | None = None,
+) -> Value:
+    """Gather of each token's rows, Add of the bias, Mul by the scales, ReduceSum, Add."""
+    rows = op.Gather(
+        op.cast(expanded_x, ir.DataType.FLOAT), op.cast(expanded_row_idx, ir.DataType.INT64), axis=0
+    )
+    # The first choices of all tokens come first: (k, tokens, width).
+    apart = op.reshape(rows, [-1, *op.dims(x1)])
+    if bias is not None and expanded_expert_idx is not None:
+        expert = op.cast(expanded_expert_idx, ir.DataType.INT64)
+        own = op.Gather(op.cast(bias, ir.DataType.FLOAT), expert, axis=0)
+        apart = apart + op.transpose(own, (1, 0, 2))
+    factor = (
+        None
+        if scales is None
+        else op.Unsqueeze(op.transpose(op.cast(scales, ir.DataType.FLOAT), (1, 0)), [-1])
+    )
+    apart = apart if factor is None else apart * factor
+    total = op.ReduceSum(apart, [0], keepdims=0) + op.cast(x1, ir.DataType.FLOAT)
+    return op.cast(total if x2 is None else total + op.cast(x2, ir.DataType.FLOAT), op.dtype(expanded_x))
+
+
+@primitive("MoeGatingTopKSoftmax")
+def _moe_gating_top_k_softmax(op: Builder, x: Tensor, finished: Tensor | None = None, k: int = 1) -> Value:
+    """Softmax and TopK; rows are numbered column by column."""
+    values, places = op.ops("TopK", 2, op.Softmax(x, axis=-1), [k], axis=-1, largest=1, sorted=1)
+    chosen, none = op.cast(places, ir.DataType.INT32), op.tensor(op.dim(x, -1))
+    chosen = (
+        chosen
+        if finished is None
+        else op.Where(op.Unsqueeze(finished, [-1]), op.cast(none, ir.DataType.INT32), chosen)
+    )
+    rows = op.Transpose(op.reshape(counting(op, op.Size(values)), [k, -1]), perm=[1, 0])
+    return values, chosen, op.cast(op.Reshape(rows, op.Shape(values)), ir.DataType.INT32)
+
+
+@primitive("MoeInitRouting")
+def _moe_init_routing(op: Builder, x: Tensor, row_idx: Tensor, expert_idx: Tensor, active_num: int) -> Value:
+    """TopK of all expert numbers, and Gather."""
+    experts = op.reshape(expert_idx, [-1])
+    sorting = _order(op, experts)
+    rows = op.Gather(op.cast(op.reshape(row_idx, [-1]), ir.DataType.INT64), sorting, axis=0)
+    active = op.Min(op.Shape(x, end=1), active_num) * op.Shape(expert_idx, start=1)
+    kept = op.Slice(rows, [0], active, [0])
+    taken = op.Gather(x, op.Mod(kept, op.Shape(x, end=1)), axis=0)
+    return (taken, op.cast(inverse_order(op, rows), ir.DataType.INT32), op.Gather(experts, sorting, axis=0))
+
+
+@primitive("MoeInitRoutingV2", unused="expert_capacity expert_tokens_before_capacity_flag")
+def _moe_init_routing_v2(
+    op: Builder,
+    x: Tensor,
+    expert_idx: Tensor,
+    active_num: int,
+    expert_capacity: int,
+    expert_num: int,
+    drop_pad_mode: Literal[0] = 0,
+    expert_tokens_count_or_cumsum_flag: int = 0,
+    expert_tokens_before_capacity_flag: bool = False,
+) -> Value:
+    """TopK of all expert numbers, and Gather."""
+    experts = op.reshape(expert_idx, [-1])
+    sorting = _order(op, experts)
+    kept = op.Slice(sorting, [0], [active_num], [0]) if active_num else sorting
+    taken = op.Gather(x, _divided(op, kept, _topk(op, expert_idx)), axis=0)
+    row_idx = op.cast(inverse_order(op, sorting), ir.DataType.INT32)
+    if not expert_tokens_count_or_cumsum_flag:
+        return (taken, row_idx)
+    counts = _expert_counts(op, experts, expert_num)
+    counts = (
+        op.CumSum(counts, op.constant(0, np.int64)) if expert_tokens_count_or_cumsum_flag == 1 else counts
+    )
+    return (taken, row_idx, op.cast(counts, ir.DataType.INT32))
+
+
+@primitive("MoeTokenPermute")
+def _moe_token_permute(
+    op: Builder, tokens: Tensor, indices: Tensor, num_out_tokens: int | None = None
+) -> Value:
+    """TopK of all expert numbers, and Gather."""
+    sorting = _order(op, op.reshape(indices, [-1]))
+    kept = op.Slice(sorting, [0], [num_out_tokens], [0]) if num_out_tokens else sorting
+    permuted = op.Gather(tokens, _divided(op, kept, _topk(op, indices)), axis=0)
+    return (permuted, op.cast(inverse_order(op, sorting), ir.DataType.INT32))
+
+
+@primitive("MoeTokenUnpermute", "InnerMoeTokenUnpermute", unused="restore_shape")
+def _moe_token_unpermute(
+    op: Builder, permuted_tokens: Tensor, sorted_indices: Tensor, probs: Tensor | None = None
+) -> Value:
+    """Gather, Mul by the probabilities, ReduceSum."""
+    found = op.Gather(permuted_tokens, op.cast(sorted_indices, ir.DataType.INT64), axis=0)
+    if probs is None:
+        return found
+    width = op.dim(permuted_tokens, 1)
+    apart = op.reshape(op.cast(found, ir.DataType.FLOAT), [-1, op.dim(probs, 1), width])
+    weighted = apart * op.Unsqueeze(op.cast(probs, ir.DataType.FLOAT), [-1])
+    return op.cast(op.ReduceSum(weighted, [1], keepdims=0), op.dtype(permuted_tokens))
 
 
 # -- two products with an activation between ---------------------------------------------------------
@@ -137,20 +218,23 @@ formulas(
 # -- a matrix for each expert ----------------------------------------------------------------------
 
 
-_beside, _lists, _plain = functions(
-    __name__,
-    """
-    beside: x, weight -> x if x is None or rank(weight) == 2 else Unsqueeze(x, [-2])
-    lists: *values ->
-        # Lists of tensors, as long as the first; one that is not there is a list of None.
-        first = tensors(values[0])
-        [[None] * len(first) if value is None or value == () else tensors(value) for value in values]
-    plain: x, weight, bias ->
-        # MatMul and Add, in float32.
-        product = cast(x, FLOAT) @ cast(weight, FLOAT)
-        product if bias is None else product + cast(bias, FLOAT)
-    """,
-)
+def _beside(op: Builder, x: Value, weight: Tensor) -> Value:
+    return x if x is None or op.rank(weight) == 2 else op.Unsqueeze(x, [-2])
+
+
+def _lists(op: Builder, *values: Value) -> Value:
+    """Lists of tensors, as long as the first; one that is not there is a list of None."""
+    first = binding.tensors(op, values[0])
+    return [
+        [None] * len(first) if value is None or value == () else binding.tensors(op, value)
+        for value in values
+    ]
+
+
+def _plain(op: Builder, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """MatMul and Add, in float32."""
+    product = op.MatMul(op.cast(x, ir.DataType.FLOAT), op.cast(weight, ir.DataType.FLOAT))
+    return product if bias is None else product + op.cast(bias, ir.DataType.FLOAT)
 
 
 def _grouped(
@@ -197,7 +281,6 @@ class _Grouping(Arguments):
     group_type: int = -1
 
 
-@function
 def _all_groups(
     b: Builder,
     x: Value,

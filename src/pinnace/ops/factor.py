@@ -9,18 +9,16 @@ import onnx_ir as ir
 
 from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function
 from pinnace.ops.linalg import flipped
 from pinnace.ops.room import room, span
 from pinnace.ops.running import repeated
-from pinnace.ops.solve import solved
+from pinnace.ops.solve import solved, triangle
 from pinnace.ops.table import Tensor, primitive
-from pinnace.ops.values import Value
+from pinnace.ops.values import Unsupported, Value
 
 _INT64 = ir.DataType.INT64
 
 
-@function
 def _unit(b: Builder, x: Tensor, axis: int) -> Tensor:
     """A unit matrix of the size of one of the last two dimensions, for each matrix of `x`."""
     size = b.op("Shape", x, start=axis, end=None if axis == -1 else axis + 1)
@@ -33,7 +31,6 @@ def _unit(b: Builder, x: Tensor, axis: int) -> Tensor:
 # -- LU --------------------------------------------------------------------------------------------
 
 
-@function
 def _exchanges(b: Builder, pivots: Tensor, size: int | Tensor) -> Tensor:
     """The rows' order after row i was exchanged with row pivots[i], counted from 1, for i = 0, 1, ..."""
     rows = counting(b, size)
@@ -53,68 +50,86 @@ def _exchanges(b: Builder, pivots: Tensor, size: int | Tensor) -> Tensor:
     return repeated(b, b.tensor(b.dim(pivots, -1)), [first], turn)[0]
 
 
-formulas(
-    __name__,
-    """
-    LuSolve: right, data, pivots ->
-        # The exchanges of rows in a Loop, and Gauss-Jordan elimination in a Loop, twice.
-        order = Unsqueeze(exchanges(pivots, dim(data, -1)), [-1])
-        shape = Shape(right)
-        ordered = GatherElements(right, Expand(order, shape), axis=-2)
-        solved(triangle(data, True), solved(triangle(data, False, unit=True), ordered))
-    LuUnpack; unpack_data unpack_pivots: data, pivots, unpack_data: bool = True, unpack_pivots: bool = True ->
-        # Trilu of the two halves; the exchanges of rows in a Loop, as a matrix by Equal.
-        height, width = dim(data, -2), dim(data, -1)
-        if not isinstance(height, int) or not isinstance(width, int):
-            raise Unsupported("needs the size of the matrix fixed")
-        if rank(pivots) != rank(data) - 1:
-            raise Unsupported("has not one vector of pivots for each matrix")
-        order, least = exchanges(pivots, height), min(height, width)
-        same = Unsqueeze(order, [-2]) == Unsqueeze(counting(height), [-1])
-        tall = Slice(data, [0], [least], [-1]) if width > least else data
-        wide = Slice(data, [0], [least], [-2]) if height > least else data
-        lower = Trilu(tall, constant(-1, np.int64), upper=0)
-        lower = lower + constant(np.eye(height, least), dtype(data).numpy())
-        (cast(same, dtype(data)), lower, Trilu(wide, upper=1))
-    MatrixExp: x ->
-        # MatMul of the powers of a small part, in float64, and of squares.
-        # After 12 halvings a norm of up to 1000 is below 1/4, and 12 terms are exact to 1e-17.
-        small = cast(x, DOUBLE) * 2.0 ** (-_HALVINGS)
-        one = unit(small, -1)
-        result = one
-        for k in range(_TERMS, 0, -1):
-            result = one + small @ result * (1.0 / k)
-        for _ in range(_HALVINGS):
-            result = result @ result
-        cast(result, dtype(x))
-    NuclearNorm; dim: x, *, keepdim: bool = False ->
-        # Jacobi's rotations in a Loop, and ReduceSum.
-        if rank(x) != 2:
-            raise Unsupported("takes the norm of parts of a tensor, but only that of a matrix is supported")
-        values = singular_values(x)[1]
-        total = ReduceSum(values, keepdims=0)
-        reshape(total, [1, 1]) if keepdim else total
-    Orgqr: packed, factors ->
-        # The product of Householder's mirrors, in a Loop.
-        product = mirrored(packed, factors, unit(packed, -2), backwards=True)
-        Slice(product, [0], Shape(packed, start=-1), [-1])
-    Ormqr: packed, factors, other, left: bool = True, transpose: bool = False ->
-        # The product of Householder's mirrors with a matrix, in a Loop.
-        start = other if left else flipped(other)
-        product = mirrored(packed, factors, start, backwards=left != transpose)
-        product if left else flipped(product)
-    Svd: x, full_matrices: bool = False, compute_uv: bool = True ->
-        # Jacobi's rotations in a Loop.
-        left, values, right = singular_values(x)
-        empty = constant(0.0, dtype(x).numpy())
-        if not compute_uv:
-            return (values, empty, empty)
-        height, width = static_shape(x)[-2:]
-        if full_matrices and height != width:
-            raise Unsupported("asks for the full matrices of a matrix that is not square")
-        (values, left, right)
-    """,
-)
+@primitive("LuSolve")
+def _lu_solve(op: Builder, right: Tensor, data: Tensor, pivots: Tensor) -> Value:
+    """The exchanges of rows in a Loop, and Gauss-Jordan elimination in a Loop, twice."""
+    order = op.Unsqueeze(_exchanges(op, pivots, op.dim(data, -1)), [-1])
+    shape = op.Shape(right)
+    ordered = op.GatherElements(right, op.Expand(order, shape), axis=-2)
+    return solved(op, triangle(op, data, True), solved(op, triangle(op, data, False, unit=True), ordered))
+
+
+@primitive("LuUnpack", unused="unpack_data unpack_pivots")
+def _lu_unpack(
+    op: Builder, data: Tensor, pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
+) -> Value:
+    """Trilu of the two halves; the exchanges of rows in a Loop, as a matrix by Equal."""
+    height, width = op.dim(data, -2), op.dim(data, -1)
+    if not isinstance(height, int) or not isinstance(width, int):
+        raise Unsupported("needs the size of the matrix fixed")
+    if op.rank(pivots) != op.rank(data) - 1:
+        raise Unsupported("has not one vector of pivots for each matrix")
+    order, least = _exchanges(op, pivots, height), min(height, width)
+    same = op.Equal(op.Unsqueeze(order, [-2]), op.Unsqueeze(counting(op, height), [-1]))
+    tall = op.Slice(data, [0], [least], [-1]) if width > least else data
+    wide = op.Slice(data, [0], [least], [-2]) if height > least else data
+    lower = op.Trilu(tall, op.constant(-1, np.int64), upper=0)
+    lower = lower + op.constant(np.eye(height, least), op.dtype(data).numpy())
+    return (op.cast(same, op.dtype(data)), lower, op.Trilu(wide, upper=1))
+
+
+@primitive("MatrixExp")
+def _matrix_exp(op: Builder, x: Tensor) -> Value:
+    """MatMul of the powers of a small part, in float64, and of squares."""
+    # After 12 halvings a norm of up to 1000 is below 1/4, and 12 terms are exact to 1e-17.
+    small = op.cast(x, ir.DataType.DOUBLE) * 2.0 ** (-_HALVINGS)
+    one = _unit(op, small, -1)
+    result = one
+    for k in range(_TERMS, 0, -1):
+        result = one + op.MatMul(small, result) * (1.0 / k)
+    for _ in range(_HALVINGS):
+        result = op.MatMul(result, result)
+    return op.cast(result, op.dtype(x))
+
+
+@primitive("NuclearNorm", unused="dim")
+def _nuclear_norm(op: Builder, x: Tensor, *, keepdim: bool = False) -> Value:
+    """Jacobi's rotations in a Loop, and ReduceSum."""
+    if op.rank(x) != 2:
+        raise Unsupported("takes the norm of parts of a tensor, but only that of a matrix is supported")
+    values = _singular_values(op, x)[1]
+    total = op.ReduceSum(values, keepdims=0)
+    return op.reshape(total, [1, 1]) if keepdim else total
+
+
+@primitive("Orgqr")
+def _orgqr(op: Builder, packed: Tensor, factors: Tensor) -> Value:
+    """The product of Householder's mirrors, in a Loop."""
+    product = _mirrored(op, packed, factors, _unit(op, packed, -2), backwards=True)
+    return op.Slice(product, [0], op.Shape(packed, start=-1), [-1])
+
+
+@primitive("Ormqr")
+def _ormqr(
+    op: Builder, packed: Tensor, factors: Tensor, other: Tensor, left: bool = True, transpose: bool = False
+) -> Value:
+    """The product of Householder's mirrors with a matrix, in a Loop."""
+    start = other if left else flipped(op, other)
+    product = _mirrored(op, packed, factors, start, backwards=left != transpose)
+    return product if left else flipped(op, product)
+
+
+@primitive("Svd")
+def _svd(op: Builder, x: Tensor, full_matrices: bool = False, compute_uv: bool = True) -> Value:
+    """Jacobi's rotations in a Loop."""
+    left, values, right = _singular_values(op, x)
+    empty = op.constant(0.0, op.dtype(x).numpy())
+    if not compute_uv:
+        return (values, empty, empty)
+    height, width = op.static_shape(x)[-2:]
+    if full_matrices and height != width:
+        raise Unsupported("asks for the full matrices of a matrix that is not square")
+    return (values, left, right)
 
 
 # -- QR --------------------------------------------------------------------------------------------
@@ -209,7 +224,6 @@ def geqrf(b: Builder, x: Tensor) -> Value:
     return packed, b.op("Squeeze", found, [-2])
 
 
-@function
 def _mirrored(b: Builder, packed: Tensor, factors: Tensor, start: Tensor, backwards: bool) -> Tensor:
     """The product of all mirrors (the last one first where `backwards`) times `start`."""
     rows = counting(b, b.dim(packed, -2))
@@ -301,7 +315,6 @@ def _rotated(
     return b.op("Where", b.op("Equal", columns, first), new_u, changed)
 
 
-@function
 def _singular_values(b: Builder, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     height, width = b.static_shape(x)[-2:]
     if height >= width:

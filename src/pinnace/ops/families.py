@@ -21,10 +21,11 @@ _COMMON = {
 """The modules whose rows are enough for most networks; all others take 10 ms to import."""
 
 _FAMILIES = """
-    activation adaptive arithmetic array attention boxes collective constants conv counts cumulative
-    custom custom_delta detection diagonal exchange experts factor filling image index linalg lite_array
-    lite_detect lite_image lite_math lite_nn lite_quant lite_recurrent lite_sparse lite_speech loss math
-    matrix_diagonal norm order padding parts patches pool quantised recurrent reduce resize scalar
+    activation adaptive arithmetic array attention bessel boxes collective constants conv counts
+    cumulative custom custom_delta detection diagonal exchange experts factor filling image index linalg
+    lite_array lite_detect lite_image lite_math lite_nn lite_quant lite_recurrent lite_sparse
+    lite_speech loss math matrix_diagonal norm order padding parts patches pool
+    quantised recurrent reduce resize scalar
     segments signal slicing solve special state structure text unique views
 """
 """The modules that enter rows; the last one looks for rows of the others."""

@@ -10,8 +10,7 @@ import onnx_ir as ir
 from pinnace.ops import binding
 from pinnace.ops.array import counting, filled
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function
-from pinnace.ops.room import span
+from pinnace.ops.room import room, span
 from pinnace.ops.table import Dims, Dtype, Tensor, primitive, primitives
 from pinnace.ops.values import RankUnknown, Unsupported, Value
 
@@ -29,7 +28,6 @@ def filled_like(b: Builder, number: int, x: Tensor, dtype: Dtype | None = None) 
         return b.op("Expand", b.constant(number, dtype.numpy()), b.op("Shape", x))
 
 
-@function
 @primitive("FillScalar", "FillTensor", "FillV2")
 def fill(b: Builder, shape: Dims, value: Value, dtype: Dtype | None = None) -> Value:
     """Expand."""
@@ -38,35 +36,55 @@ def fill(b: Builder, shape: Dims, value: Value, dtype: Dtype | None = None) -> V
     return b.op("Expand", b.scalar(number), b.vector(shape))
 
 
-formulas(
-    __name__,
-    """
-    Eye: n: int, m: int | None = None, dtype: Dtype = FLOAT ->
-        # A constant.
-        constant(np.eye(*room(n, m if m is not None and m >= 0 else n), dtype=dtype.numpy()))
-    Fill: dtype: Dtype, shape: Dims, value: Value -> fill(shape, value, dtype)
-    FullLike Fills: x, value: Value, dtype: Dtype | None = None -> fill(dims(x), value, dtype or dtype(x))
-    NewFull: x, size: Dims, value: Value, dtype: Dtype | None = None -> fill(size, value, dtype or dtype(x))
-    NewZeros(0) NewEmpty(0) NewOnes(1); device pin_memory: number, x, size: Dims,
-        dtype: Dtype | None = None ->
-        # ConstantOfShape of {number}.
-        filled(number, size, dtype or dtype(x))
-    OneHot OneHotExt: indices, depth: Value, on_value: Value = 1, off_value: Value = 0, axis: int = -1 ->
-        # Equal with Range, and Where; of several values the first counts.
-        axis = axis % (rank(indices) + 1)
-        number = cast(scalar(tensor(depth)), INT64)
-        count = known(number)
-        classes = counting(number if count is None else int(count))
-        classes = reshape(classes, [-1, *[1] * (rank(indices) - axis)])
-        place = Unsqueeze(cast(indices, INT64), [axis])
-        on = tensor(on_value)
-        off = cast(tensor(off_value), dtype(on))
-        Where(place == classes, Gather(reshape(on, [-1]), [0]), Gather(reshape(off, [-1]), [0]))
-    Zeros(0) Empty(0) Ones(1); device pin_memory: number, size: Dims, dtype: Dtype | None = None ->
-        # ConstantOfShape of {number}.
-        filled(number, size, dtype or FLOAT)
-    """,
-)
+@primitive("Eye")
+def _eye(op: Builder, n: int, m: int | None = None, dtype: Dtype = ir.DataType.FLOAT) -> Value:
+    """A constant."""
+    return op.constant(np.eye(*room(n, m if m is not None and m >= 0 else n), dtype=dtype.numpy()))
+
+
+@primitive("Fill")
+def _fill(op: Builder, dtype: Dtype, shape: Dims, value: Value) -> Value:
+    return fill(op, shape, value, dtype)
+
+
+@primitive("FullLike", "Fills")
+def _full_like(op: Builder, x: Tensor, value: Value, dtype: Dtype | None = None) -> Value:
+    return fill(op, tuple(op.dims(x)), value, dtype or op.dtype(x))
+
+
+@primitive("NewFull")
+def _new_full(op: Builder, x: Tensor, size: Dims, value: Value, dtype: Dtype | None = None) -> Value:
+    return fill(op, size, value, dtype or op.dtype(x))
+
+
+@primitives({"NewZeros NewEmpty": 0, "NewOnes": 1}, unused="device pin_memory")
+def _new_zeros(op: Builder, number: int, x: Tensor, size: Dims, dtype: Dtype | None = None) -> Value:
+    """ConstantOfShape of {number}."""
+    return filled(op, number, size, dtype or op.dtype(x))
+
+
+@primitive("OneHot", "OneHotExt")
+def _one_hot(
+    op: Builder, indices: Tensor, depth: Value, on_value: Value = 1, off_value: Value = 0, axis: int = -1
+) -> Value:
+    """Equal with Range, and Where; of several values the first counts."""
+    axis = axis % (op.rank(indices) + 1)
+    number = op.cast(op.scalar(op.tensor(depth)), ir.DataType.INT64)
+    count = op.known(number)
+    classes = counting(op, number if count is None else int(count))
+    classes = op.reshape(classes, [-1, *[1] * (op.rank(indices) - axis)])
+    place = op.Unsqueeze(op.cast(indices, ir.DataType.INT64), [axis])
+    on = op.tensor(on_value)
+    off = op.cast(op.tensor(off_value), op.dtype(on))
+    return op.Where(
+        op.Equal(place, classes), op.Gather(op.reshape(on, [-1]), [0]), op.Gather(op.reshape(off, [-1]), [0])
+    )
+
+
+@primitives({"Zeros Empty": 0, "Ones": 1}, unused="device pin_memory")
+def _zeros(op: Builder, number: int, size: Dims, dtype: Dtype | None = None) -> Value:
+    """ConstantOfShape of {number}."""
+    return filled(op, number, size, dtype or ir.DataType.FLOAT)
 
 
 @primitive("Range", "Arange", unused="dtype maxlen d_type")

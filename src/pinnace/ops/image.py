@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,9 +11,8 @@ import onnx_ir as ir
 from pinnace.ops import binding
 from pinnace.ops.builder import Builder
 from pinnace.ops.conv import reached, window
-from pinnace.ops.formulas import formulas, functions
 from pinnace.ops.room import room
-from pinnace.ops.table import Dims, Ints, Tensor, primitive
+from pinnace.ops.table import Dims, Ints, OneOf, Tensor, Tensors, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
 
 # -- sampling --------------------------------------------------------------------------------------
@@ -31,74 +30,99 @@ _PADS = {
 }
 
 
-functions(
-    __name__,
-    """
-    channels: x -> ops("Split", 3, x, axis=-1, num_outputs=3)
-    hsv_of: image ->
-        # Colours are the last dimension.
-        red, green, blue = channels(image)
-        value = ReduceMax(image, [-1], keepdims=1)
-        width = value - ReduceMin(image, [-1], keepdims=1)
-        some = width > 0.0
-        safe = Where(some, width, 1.0)
-        bright = value > 0.0
-        saturation = Where(bright, width / Where(bright, value, 1.0), 0.0)
-        by_green = Where(green == value, (blue - red) / safe + 2.0, (red - green) / safe + 4.0)
-        hue = Where(red == value, (green - blue) / safe + 0.0, by_green)
-        hue = Where(some, hue, 0.0) / 6.0
-        Concat(Where(hue < 0.0, hue + 1.0, hue), saturation, value, axis=-1)
-    rgb_of: x ->
-        # Colours are the last dimension.
-        hue, saturation, value = channels(x)
-        turn = hue * 6.0
-        red, green, blue = Abs(turn - 3.0) - 1.0, 2.0 - Abs(turn - 2.0), 2.0 - Abs(turn - 4.0)
-        pure = Clip(Concat(red, green, blue, axis=-1), 0.0, 1.0)
-        ((pure - 1.0) * saturation + 1.0) * value
-    """,
-)
+def _channels(op: Builder, x: Tensor) -> Tensors:
+    return op.ops("Split", 3, x, axis=-1, num_outputs=3)
 
 
-formulas(
-    __name__,
-    """
-    AdjustContrastv2: images, contrast_factor ->
-        # The distance to the mean of an image, by a factor.
-        mean = ReduceMean(images, [-3, -2], keepdims=1)
-        (images - mean) * cast(contrast_factor, dtype(images)) + mean
-    AdjustHue: image, amount ->
-        # By way of HSV: Add, and Mod, of the hue.
-        hue, saturation, value = channels(hsv_of(image))
-        turned = hue + cast(amount, dtype(image))
-        rgb_of(Concat(turned - Floor(turned), saturation, value, axis=-1))
-    AdjustSaturation: image, amount ->
-        # By way of HSV: Mul and Clip of the saturation.
-        hue, saturation, value = channels(hsv_of(image))
-        grown = Clip(saturation * cast(amount, dtype(image)), 0.0, 1.0)
-        rgb_of(Concat(hue, grown, value, axis=-1))
-    ChannelShuffle: x, group: int ->
-        # Reshape, Transpose, Reshape.
-        channels = shape(x)[1]
-        if channels is None:
-            raise Unsupported("needs the number of channels fixed")
-        sizes = dims(x)
-        apart = reshape(x, [sizes[0], group, channels // group, *sizes[2:]])
-        reshape(transpose(apart, (0, 2, 1, *range(3, rank(x) + 1))), sizes)
-    DepthToSpace: x, block_size: int -> DepthToSpace(x, blocksize=block_size)
-    GridSampler2D GridSampler3D: x, grid, interpolation_mode: OneOf[_SAMPLING] = "linear",
-        padding_mode: OneOf[_PADS] = "zeros", align_corners: bool = False ->
-        # GridSample.
-        GridSample(x, grid, mode=interpolation_mode, padding_mode=padding_mode, align_corners=align_corners)
-    HSVToRGB: x ->
-        # Abs, Sub, Clip, Mul, Add.
-        rgb_of(x)
-    PixelShuffle: x, upscale_factor: int -> DepthToSpace(x, blocksize=upscale_factor, mode="CRD")
-    RGBToHSV: images ->
-        # Max, Min, Sub, Div, Where.
-        hsv_of(images)
-    SpaceToDepth: x, block_size: int -> SpaceToDepth(x, blocksize=block_size)
-    """,
-)
+def _hsv_of(op: Builder, image: Tensor) -> Tensor:
+    """Colours are the last dimension."""
+    red, green, blue = _channels(op, image)
+    value = op.ReduceMax(image, [-1], keepdims=1)
+    width = value - op.ReduceMin(image, [-1], keepdims=1)
+    some = op.Greater(width, 0.0)
+    safe = op.Where(some, width, 1.0)
+    bright = op.Greater(value, 0.0)
+    saturation = op.Where(bright, width / op.Where(bright, value, 1.0), 0.0)
+    by_green = op.Where(op.Equal(green, value), (blue - red) / safe + 2.0, (red - green) / safe + 4.0)
+    hue = op.Where(op.Equal(red, value), (green - blue) / safe + 0.0, by_green)
+    hue = op.Where(some, hue, 0.0) / 6.0
+    return op.Concat(op.Where(op.Less(hue, 0.0), hue + 1.0, hue), saturation, value, axis=-1)
+
+
+@primitive("HSVToRGB")
+def _rgb_of(op: Builder, x: Tensor) -> Value:
+    """Colours are the last dimension."""
+    hue, saturation, value = _channels(op, x)
+    turn = hue * 6.0
+    red, green, blue = op.Abs(turn - 3.0) - 1.0, 2.0 - op.Abs(turn - 2.0), 2.0 - op.Abs(turn - 4.0)
+    pure = op.Clip(op.Concat(red, green, blue, axis=-1), 0.0, 1.0)
+    return ((pure - 1.0) * saturation + 1.0) * value
+
+
+@primitive("AdjustContrastv2")
+def _adjust_contrastv2(op: Builder, images: Tensor, contrast_factor: Tensor) -> Value:
+    """The distance to the mean of an image, by a factor."""
+    mean = op.ReduceMean(images, [-3, -2], keepdims=1)
+    return (images - mean) * op.cast(contrast_factor, op.dtype(images)) + mean
+
+
+@primitive("AdjustHue")
+def _adjust_hue(op: Builder, image: Tensor, amount: Tensor) -> Value:
+    """By way of HSV: Add, and Mod, of the hue."""
+    hue, saturation, value = _channels(op, _hsv_of(op, image))
+    turned = hue + op.cast(amount, op.dtype(image))
+    return _rgb_of(op, op.Concat(turned - op.Floor(turned), saturation, value, axis=-1))
+
+
+@primitive("AdjustSaturation")
+def _adjust_saturation(op: Builder, image: Tensor, amount: Tensor) -> Value:
+    """By way of HSV: Mul and Clip of the saturation."""
+    hue, saturation, value = _channels(op, _hsv_of(op, image))
+    grown = op.Clip(saturation * op.cast(amount, op.dtype(image)), 0.0, 1.0)
+    return _rgb_of(op, op.Concat(hue, grown, value, axis=-1))
+
+
+@primitive("ChannelShuffle")
+def _channel_shuffle(op: Builder, x: Tensor, group: int) -> Value:
+    """Reshape, Transpose, Reshape."""
+    channels = op.shape(x)[1]
+    if channels is None:
+        raise Unsupported("needs the number of channels fixed")
+    sizes = op.dims(x)
+    apart = op.reshape(x, [sizes[0], group, channels // group, *sizes[2:]])
+    return op.reshape(op.transpose(apart, (0, 2, 1, *range(3, op.rank(x) + 1))), sizes)
+
+
+@primitives({"DepthToSpace": "DepthToSpace", "SpaceToDepth": "SpaceToDepth"})
+def _blocks(op: Builder, op_type: str, x: Tensor, block_size: int) -> Value:
+    """{op_type}."""
+    return op.op(op_type, x, blocksize=block_size)
+
+
+@primitive("GridSampler2D", "GridSampler3D")
+def _grid_sampler2_d(
+    op: Builder,
+    x: Tensor,
+    grid: Tensor,
+    interpolation_mode: Annotated[str, OneOf(_SAMPLING)] = "linear",
+    padding_mode: Annotated[str, OneOf(_PADS)] = "zeros",
+    align_corners: bool = False,
+) -> Value:
+    """GridSample."""
+    return op.GridSample(
+        x, grid, mode=interpolation_mode, padding_mode=padding_mode, align_corners=align_corners
+    )
+
+
+@primitive("PixelShuffle")
+def _pixel_shuffle(op: Builder, x: Tensor, upscale_factor: int) -> Value:
+    return op.DepthToSpace(x, blocksize=upscale_factor, mode="CRD")
+
+
+@primitive("RGBToHSV")
+def _rgb_to_hsv(op: Builder, images: Tensor) -> Value:
+    """Max, Min, Sub, Div, Where."""
+    return _hsv_of(op, images)
 
 
 @primitive("AffineGrid")

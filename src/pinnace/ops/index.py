@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
 from pinnace.ops import binding
-from pinnace.ops.array import along, counting
+from pinnace.ops.array import along, counting, filled
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function
 from pinnace.ops.math import beside
 from pinnace.ops.room import room
-from pinnace.ops.table import Ints, Tensor, primitive, primitives
+from pinnace.ops.table import Dims, Ints, OneOf, Tensor, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
 
 
-@function
 def places(b: Builder, x: Tensor) -> Tensor:
     """Indices in a type that ONNX takes."""
     return x if b.dtype(x) in (ir.DataType.INT32, ir.DataType.INT64) else b.cast(x, ir.DataType.INT64)
 
 
-@function
 def wide_places(b: Builder, x: Tensor) -> Tensor:
     """Indices as int64, which the ND operators want."""
     return b.cast(x, ir.DataType.INT64)
@@ -53,71 +51,159 @@ def gather(b: Builder, params: Tensor, indices: Tensor, axis: int, batch_dims: i
     return b.transpose(found, [*range(batch_dims), *before, *middle, *after])
 
 
-formulas(
-    __name__,
-    """
-    Embedding; padding_idx norm_type scale_grad_by_freq: ids, table -> Gather(table, places(ids), axis=0)
-    EmbeddingLookup; bprop_return_sparse: table, ids, offset: int = 0 ->
-        # Gather; zeros where the table has no row.
-        rows = tensor(dim(table, 0))
-        here = cast(ids, INT64) - offset
-        held = (here >= 0) & (here < rows)
-        found = Gather(table, Where(held, here, constant(0, np.int64)), axis=0)
-        columns = [-1 - i for i in range(rank(table) - 1)]
-        held = Unsqueeze(held, columns) if columns else held
-        Where(held, found, 0)
-    GatherD: x, dim: int, index ->
-        # GatherElements; the index may be smaller in other dimensions.
-        one_by_one = rank(x) > 0 and rank(index) > 0
-        x = x if rank(x) else reshape(x, [1])  # a scalar, which MindSpore takes for one element
-        GatherElements(x, places(index), axis=dim) if one_by_one else Gather(x, places(index), axis=dim)
-    GatherNd GatherNdExt: x, indices ->
-        # GatherND; of one place without a dimension Gather.
-        Gather(x, places(indices), axis=0) if rank(indices) == 0 else GatherND(x, wide_places(indices))
-    IndexAddExt: x, dim: int, index, source, alpha: Value = 1 ->
-        # ScatterElements, reduction add.
-        source = source * cast(operand(alpha, source), dtype(source)) if known(alpha) != 1 else source
-        added_slices(x, index, source, dim)
-    IndexSelect: x, axis: int, index ->
-        # Gather.
-        index = reshape(index, [1]) if rank(index) == 0 else index
-        Gather(x, places(index), axis=axis)
-    InplaceUpdateV2: x, indices: Value, v ->
-        # ScatterND.
-        where = reshape(tensor(indices), [-1, 1])
-        scattered_nd(x, where, v)
-    MaskedScatter: x, mask, source ->
-        # Gather of the source's next element, and Where by the mask.
-        sizes = dims(x)
-        whole = Expand(mask, vector(sizes))
-        flat = cast(reshape(whole, [-1]), INT64)
-        number = CumSum(flat, constant(0, np.int64)) - constant(1, np.int64)
-        taken = Gather(reshape(source, [-1]), Max(number, 0), axis=0)
-        Where(whole, cast(reshape(taken, sizes), dtype(x)), x)
-    NonZero InnerNonZero: x -> transpose(NonZero(x), [1, 0])
-    NonZeroExt: x ->
-        # NonZero, its rows as a tuple.
-        found = NonZero(x)
-        tuple([Gather(found, constant(i, np.int64), axis=0) for i in range(rank(x))])
-    Scatter ScatterValue: x, dim: int, index, src: Value, reduce: OneOf[_REDUCTIONS] = "none" ->
-        # ScatterElements; the source may be larger than the index.
-        scattered(x, dim, index, cropped(src, index), reduce)
-    ScatterAddExt: x, dim: int, index, src -> scattered(x, dim, index, cropped(src, index), "add")
-    ScatterAddWithAxis: x, indices, updates, axis: int = 0 -> scattered(x, axis, indices, updates, "add")
-    ScatterNd: indices, updates, shape: Dims ->
-        scattered_nd(filled(0, shape, dtype(updates)), indices, updates, "add")
-    Take: x, index -> Gather(reshape(x, [-1]), places(index), axis=0)
-    TensorScatterDiv: x, indices, updates -> scattered_nd(x, indices, Reciprocal(updates), "mul")
-    TensorScatterElements: x, indices, updates, axis: int = 0, reduce: OneOf[_REDUCTIONS] = "none" ->
-        # ScatterElements.
-        scattered(x, axis, indices, updates, reduce)
-    TensorScatterSub: x, indices, updates -> scattered_nd(x, indices, -updates, "add")
-    TensorScatterUpdate("none") TensorScatterAdd("add") TensorScatterMul("mul") TensorScatterMax("max")
-        TensorScatterMin("min"): reduction, x, indices, updates ->
-        # ScatterND, reduction {reduction}.
-        scattered_nd(x, indices, updates, reduction)
-    """,
+@primitive("Embedding", unused="padding_idx norm_type scale_grad_by_freq")
+def _embedding(op: Builder, ids: Tensor, table: Tensor) -> Value:
+    return op.Gather(table, places(op, ids), axis=0)
+
+
+@primitive("EmbeddingLookup", unused="bprop_return_sparse")
+def _embedding_lookup(op: Builder, table: Tensor, ids: Tensor, offset: int = 0) -> Value:
+    """Gather; zeros where the table has no row."""
+    rows = op.tensor(op.dim(table, 0))
+    here = op.cast(ids, ir.DataType.INT64) - offset
+    held = op.And(op.GreaterOrEqual(here, 0), op.Less(here, rows))
+    found = op.Gather(table, op.Where(held, here, op.constant(0, np.int64)), axis=0)
+    columns = [-1 - i for i in range(op.rank(table) - 1)]
+    held = op.Unsqueeze(held, columns) if columns else held
+    return op.Where(held, found, 0)
+
+
+@primitive("GatherD")
+def _gather_d(op: Builder, x: Tensor, dim: int, index: Tensor) -> Value:
+    """GatherElements; the index may be smaller in other dimensions."""
+    one_by_one = op.rank(x) > 0 and op.rank(index) > 0
+    x = x if op.rank(x) else op.reshape(x, [1])  # a scalar, which MindSpore takes for one element
+    return (
+        op.GatherElements(x, places(op, index), axis=dim)
+        if one_by_one
+        else op.Gather(x, places(op, index), axis=dim)
+    )
+
+
+@primitive("GatherNd", "GatherNdExt")
+def _gather_nd(op: Builder, x: Tensor, indices: Tensor) -> Value:
+    """GatherND; of one place without a dimension Gather."""
+    return (
+        op.Gather(x, places(op, indices), axis=0)
+        if op.rank(indices) == 0
+        else op.GatherND(x, wide_places(op, indices))
+    )
+
+
+@primitive("IndexAddExt")
+def _index_add_ext(
+    op: Builder, x: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Value = 1
+) -> Value:
+    """ScatterElements, reduction add."""
+    source = source * op.cast(op.operand(alpha, source), op.dtype(source)) if op.known(alpha) != 1 else source
+    return added_slices(op, x, index, source, dim)
+
+
+@primitive("IndexSelect")
+def _index_select(op: Builder, x: Tensor, axis: int, index: Tensor) -> Value:
+    """Gather."""
+    index = op.reshape(index, [1]) if op.rank(index) == 0 else index
+    return op.Gather(x, places(op, index), axis=axis)
+
+
+@primitive("InplaceUpdateV2")
+def _inplace_update_v2(op: Builder, x: Tensor, indices: Value, v: Tensor) -> Value:
+    """ScatterND."""
+    where = op.reshape(op.tensor(indices), [-1, 1])
+    return scattered_nd(op, x, where, v)
+
+
+@primitive("MaskedScatter")
+def _masked_scatter(op: Builder, x: Tensor, mask: Tensor, source: Tensor) -> Value:
+    """Gather of the source's next element, and Where by the mask."""
+    sizes = op.dims(x)
+    whole = op.Expand(mask, op.vector(sizes))
+    flat = op.cast(op.reshape(whole, [-1]), ir.DataType.INT64)
+    number = op.CumSum(flat, op.constant(0, np.int64)) - op.constant(1, np.int64)
+    taken = op.Gather(op.reshape(source, [-1]), op.Max(number, 0), axis=0)
+    return op.Where(whole, op.cast(op.reshape(taken, sizes), op.dtype(x)), x)
+
+
+@primitive("NonZero", "InnerNonZero")
+def _non_zero(op: Builder, x: Tensor) -> Value:
+    return op.transpose(op.NonZero(x), [1, 0])
+
+
+@primitive("NonZeroExt")
+def _non_zero_ext(op: Builder, x: Tensor) -> Value:
+    """NonZero, its rows as a tuple."""
+    found = op.NonZero(x)
+    return tuple([op.Gather(found, op.constant(i, np.int64), axis=0) for i in range(op.rank(x))])
+
+
+@primitive("Scatter", "ScatterValue")
+def _scatter(
+    op: Builder,
+    x: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Value,
+    reduce: Annotated[str, OneOf(_REDUCTIONS)] = "none",
+) -> Value:
+    """ScatterElements; the source may be larger than the index."""
+    return scattered(op, x, dim, index, cropped(op, src, index), reduce)
+
+
+@primitive("ScatterAddExt")
+def _scatter_add_ext(op: Builder, x: Tensor, dim: int, index: Tensor, src: Tensor) -> Value:
+    return scattered(op, x, dim, index, cropped(op, src, index), "add")
+
+
+@primitive("ScatterAddWithAxis")
+def _scatter_add_with_axis(op: Builder, x: Tensor, indices: Tensor, updates: Tensor, axis: int = 0) -> Value:
+    return scattered(op, x, axis, indices, updates, "add")
+
+
+@primitive("ScatterNd")
+def _scatter_nd(op: Builder, indices: Tensor, updates: Tensor, shape: Dims) -> Value:
+    return scattered_nd(op, filled(op, 0, shape, op.dtype(updates)), indices, updates, "add")
+
+
+@primitive("Take")
+def _take(op: Builder, x: Tensor, index: Tensor) -> Value:
+    return op.Gather(op.reshape(x, [-1]), places(op, index), axis=0)
+
+
+@primitive("TensorScatterDiv")
+def _tensor_scatter_div(op: Builder, x: Tensor, indices: Tensor, updates: Tensor) -> Value:
+    return scattered_nd(op, x, indices, op.Reciprocal(updates), "mul")
+
+
+@primitive("TensorScatterElements")
+def _tensor_scatter_elements(
+    op: Builder,
+    x: Tensor,
+    indices: Tensor,
+    updates: Tensor,
+    axis: int = 0,
+    reduce: Annotated[str, OneOf(_REDUCTIONS)] = "none",
+) -> Value:
+    """ScatterElements."""
+    return scattered(op, x, axis, indices, updates, reduce)
+
+
+@primitive("TensorScatterSub")
+def _tensor_scatter_sub(op: Builder, x: Tensor, indices: Tensor, updates: Tensor) -> Value:
+    return scattered_nd(op, x, indices, -updates, "add")
+
+
+@primitives(
+    {
+        "TensorScatterUpdate": "none",
+        "TensorScatterAdd": "add",
+        "TensorScatterMul": "mul",
+        "TensorScatterMax": "max",
+        "TensorScatterMin": "min",
+    }
 )
+def _tensor_scatter_update(op: Builder, reduction: str, x: Tensor, indices: Tensor, updates: Tensor) -> Value:
+    """ScatterND, reduction {reduction}."""
+    return scattered_nd(op, x, indices, updates, reduction)
 
 
 @primitive("MaskedSelect")
@@ -152,7 +238,6 @@ def _side_by_side(b: Builder, indices: Sequence[Tensor]) -> Tensor:
 # -- scattering ------------------------------------------------------------------------------------
 
 
-@function
 def scattered_nd(b: Builder, x: Tensor, indices: Tensor, updates: Tensor, reduction: str = "none") -> Tensor:
     """ScatterND."""
     if not b.rank(x):  # a scalar, which MindSpore takes for one row
@@ -171,7 +256,6 @@ _REDUCTIONS = {
 }
 
 
-@function
 def scattered(
     b: Builder, x: Tensor, axis: int, indices: Tensor, updates: Value, reduction: str = "none"
 ) -> Tensor:
@@ -182,7 +266,6 @@ def scattered(
     return b.op("ScatterElements", x, places(b, indices), values, axis=axis, reduction=reduction)
 
 
-@function
 def cropped(b: Builder, x: Value, like: Tensor) -> Value:
     """The first elements of a tensor, as many along each dimension as another has."""
     if not isinstance(x, ir.Value) or b.rank(x) == 0 or b.shape(x) == b.shape(like):
@@ -191,7 +274,6 @@ def cropped(b: Builder, x: Value, like: Tensor) -> Value:
     return b.op("Slice", x, [0] * rank, b.op("Shape", like), list(range(rank)))
 
 
-@function
 def added_slices(b: Builder, x: Tensor, index: Tensor, source: Tensor, axis: int) -> Tensor:
     """The slices of `source` added to those of `x` that the index names."""
     return scattered(b, x, axis, _spread(b, index, source, axis), source, "add")
@@ -217,7 +299,6 @@ def index_fill(b: Builder, x: Tensor, dim: int, index: Tensor, value: Value) -> 
     return b.op("Where", along(b, named, b.axis(dim, x), b.rank(x)), beside(b, value, x), x)
 
 
-@function
 @primitive("IndexPut")
 def index_put(b: Builder, x: Tensor, values: Tensor, indices: Value, accumulate: bool = False) -> Value:
     """ScatterND at the indices, side by side."""
@@ -227,7 +308,6 @@ def index_put(b: Builder, x: Tensor, values: Tensor, indices: Value, accumulate:
     return scattered_nd(b, x, where, b.op("Expand", values, shape), "add" if accumulate else "none")
 
 
-@function
 def put(b: Builder, x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """Elements put where `index` counts through all of `x`."""
     elements, index, source = (b.reshape(t, [-1]) for t in (x, index, source))
@@ -235,7 +315,6 @@ def put(b: Builder, x: Tensor, index: Tensor, source: Tensor, accumulate: bool =
     return b.op("Reshape", flat, b.op("Shape", x))
 
 
-@function
 def copied_slices(b: Builder, x: Tensor, index: Tensor, source: Tensor, axis: int) -> Tensor:
     """The slices of `source` in the place of those of `x` that the index names."""
     return scattered(b, x, axis, _spread(b, index, source, axis), source)

@@ -13,12 +13,10 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import function
 from pinnace.ops.values import Unsupported
 from pinnace.program import Layout
 
 
-@function
 def permuted(b: Builder, x: ir.Value, perm: tuple[int, ...]) -> ir.Value:
     """Dimensions reordered, with as few nodes as that takes; result dimension i is dimension perm[i].
 
@@ -43,7 +41,6 @@ def permuted(b: Builder, x: ir.Value, perm: tuple[int, ...]) -> ir.Value:
     return b.transpose(x, perm)
 
 
-@function
 def channels_first(b: Builder, x: ir.Value) -> ir.Value:
     """An image of the model's layout as N, C, spatial dimensions."""
     if b.layout is Layout.NCHW:
@@ -52,7 +49,6 @@ def channels_first(b: Builder, x: ir.Value) -> ir.Value:
     return permuted(b, x, (0, rank - 1, *range(1, rank - 1)))
 
 
-@function
 def channels_back(b: Builder, y: ir.Value, x: ir.Value) -> ir.Value:
     """`y`, which is N, C, spatial dimensions and was made of the image `x`, in the model's layout."""
     if b.layout is Layout.NCHW:
@@ -60,7 +56,6 @@ def channels_back(b: Builder, y: ir.Value, x: ir.Value) -> ir.Value:
     return permuted(b, y, (0, *range(2, b.rank(x)), 1))
 
 
-@function
 def channel_axis(b: Builder, x: ir.Value) -> int:
     """The axis of the channels of an image."""
     return 1 if b.layout is Layout.NCHW else b.rank(x) - 1

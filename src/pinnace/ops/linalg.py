@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx_ir as ir
 
 from pinnace.ops import binding
+from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
 from pinnace.ops.diagonal import diagonal_of
-from pinnace.ops.formulas import formulas, function, functions
-from pinnace.ops.math import beside, promoted
+from pinnace.ops.math import beside, is_float, promoted
 from pinnace.ops.nodes import ORIGIN
-from pinnace.ops.reduce import reduce
-from pinnace.ops.table import Tensor, primitive
+from pinnace.ops.reduce import norm, reduce
+from pinnace.ops.table import Ints, Tensor, Tensors, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
 
 # -- products --------------------------------------------------------------------------------------
 
 
-@function
 @primitive("BatchMatMul")
 def matmul(b: Builder, x: Tensor, y: Tensor, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
     """Gemm for two float matrices, which transposes on the way; else Transpose and MatMul."""
@@ -28,123 +28,185 @@ def matmul(b: Builder, x: Tensor, y: Tensor, transpose_a: bool = False, transpos
     return b.op("MatMul", flipped(b, x) if transpose_a else x, flipped(b, y) if transpose_b else y)
 
 
-@function
 def flipped(b: Builder, x: Tensor) -> Tensor:
     """The last two dimensions exchanged."""
     last = b.rank(x) - 1
     return b.transpose(x, [*range(last - 1), last, last - 1])
 
 
-functions(
-    __name__,
-    """
-    free_pairs: count ->
-        # All pairs of rows.
-        rows = counting(count)
-        pairs = NonZero(Unsqueeze(rows, [1]) < rows)
-        [Squeeze(part, [0]) for part in ops("Split", 2, pairs, [1, 1], axis=0)]
-    cross: factors, place ->
-        # The cross product along a dimension.
-        a, c = [ops("Split", 3, v, axis=place, num_outputs=3) for v in factors]
-        Concat(*[a[i] * c[j] - a[j] * c[i] for i, j in ((1, 2), (2, 0), (0, 1))], axis=place)
-    cross_of_free: factors ->
-        # The same along the first dimension of size 3 in the run, the middle one of three by Reshape.
-        size = Shape(factors[0])
-        place = ArgMax(cast(size == 3, INT64), axis=0)
-        before = ReduceProd(Concat([1], Slice(size, [0], place), axis=0))
-        after = ReduceProd(Concat([1], Slice(size, place + 1, [rank(factors[0])]), axis=0))
-        middle = Concat(before, [3], after, axis=0)
-        Reshape(cross([Reshape(v, middle) for v in factors], 1), size)
-    """,
-)
+def _free_pairs(op: Builder, count: Value) -> Value:
+    """All pairs of rows."""
+    rows = counting(op, count)
+    pairs = op.NonZero(op.Less(op.Unsqueeze(rows, [1]), rows))
+    return [op.Squeeze(part, [0]) for part in op.ops("Split", 2, pairs, [1, 1], axis=0)]
 
 
-formulas(
-    __name__,
-    """
-    Addmm(False) Baddbmm(False) Addmv(False) Addbmm(True): summed, x, first, second, beta: Value = 1,
-        alpha: Value = 1 ->
-        # MatMul, Mul, Add; ReduceSum of the products of a batch for Addbmm.
-        product = first @ second
-        product = ReduceSum(product, [0], keepdims=0) if summed else product
-        times(x, beta) + times(product, alpha)
-    BiasAdd: x, bias, data_format: str = "NCHW" ->
-        # A bias of the Conv or Gemm before it, else Add along the channels.
-        merged = into_producer(x, bias)
-        if merged is not None:
-            return merged
-        channels_last = data_format in ("1", "NHWC") or rank(x) == 2
-        bias = reshape(bias, [-1, *[1] * (rank(x) - 2)]) if not channels_last and rank(x) > 2 else bias
-        x + bias
-    Cdist: x, y, p: float = 2.0 -> norm(Unsqueeze(x, [-2]) - Unsqueeze(y, [-3]), p, [-1], False)
-    ClipByNorm: x, clip_norm, *, axis: Ints | None = None ->
-        # Mul with the bound, and Div by the norm, or by the bound where that is greater; in float32.
-        wide, bound = [cast(v, FLOAT) for v in (x, clip_norm)]
-        largest = Max(reduce("ReduceL2", wide, axis, True), bound)
-        cast(wide * bound / largest, result(x))
-    Cross: x, y, dim: int = -65530 ->
-        # Split, and Mul and Sub of the parts.
-        longer = x if rank(x) >= rank(y) else y
-        if dim != -65530:
-            return cross(promoted(x, y), axis(dim, longer) - rank(longer))
-        places = [i for i, size in enumerate(shape(longer)) if size in (3, None)]
-        if len(places) > 1 and shape(longer)[places[0]] is None:
-            return cross_of_free(promoted(x, y))
-        if not places:
-            raise Unsupported("has no dimension of size 3")
-        cross(promoted(x, y), places[0] - rank(longer))
-    Dense: x, weight, bias = None ->
-        # Gemm for a matrix, else Transpose, MatMul and Add.
-        if rank(x) == 2 and rank(weight) == 2 and is_float(x):
-            return Gemm(x, weight, bias, transB=1)
-        product = x @ (flipped(weight) if rank(weight) > 1 else weight)
-        product if bias is None else product + bias
-    Det MatrixDeterminant: x -> Det(x)
-    Einsum: *items: Value, equation: str ->
-        # Einsum.
-        operands = items[0] if len(items) == 1 else items
-        Einsum(*tensors(operands), equation=equation)
-    EinsumExt: equation: str, operands: Tensors -> Einsum(*operands, equation=equation)
-    LogMatrixDeterminant: x ->
-        # Det, its Sign, and Log of its Abs.
-        value = Det(x)
-        (Sign(value), Log(Abs(value)))
-    MatMul MatMulV2: x, y, transpose_a: bool = False, transpose_b: bool = False ->
-        # Gemm, or MatMul.
-        cast(matmul(x, y, transpose_a, transpose_b), result(x))
-    MatMulExt BatchMatMulExt Mm Mv Dot Vdot: x, y -> MatMul(*promoted(x, y))
-    Outer Ger: x, y -> Mul(*promoted(Unsqueeze(x, [1]), Unsqueeze(y, [0])))
-    Pdist: x, p: float = 2.0 ->
-        # Gather of all pairs, and the norm of their differences.
-        rows = shape(x)[-2]
-        fixed = [] if rows is None else [constant(v) for v in np.triu_indices(rows, 1)]
-        first, second = fixed or free_pairs(dim(x, -2))
-        norm(Gather(x, first, axis=-2) - Gather(x, second, axis=-2), p, [-1], False)
-    Renorm: x, p: float, dim: int, maxnorm: float ->
-        # Mul with what makes the norm of the rest no more than maxnorm.
-        axes = [i for i in range(rank(x)) if i != axis(dim, x)]
-        size = norm(x, p, axes, True) if axes else Abs(x)
-        x * Where(size > maxnorm, like(maxnorm, x) / (size + 1e-7), 1.0)
-    Trace TraceExt: x -> trace(x, 0, 0, 1)
-    TransposeBatchMatmulTranspose: x, weight, perm_in: Ints, perm_out: Ints, transpose_a: bool = False,
-        transpose_b: bool = False ->
-        transpose(matmul(transpose(x, perm_in), weight, transpose_a, transpose_b), perm_out)
-    TridiagonalMatMul: superdiag, maindiag, subdiag, rhs ->
-        # Mul of each diagonal with the rows it meets, and Add.
-        above, middle, below = [flipped(d) for d in (superdiag, maindiag, subdiag)]
-        none = [0] * (rank(rhs) - 2)
-        after = Pad(rhs, [*none, -1, 0, *none, 1, 0])
-        before = Pad(rhs, [*none, 1, 0, *none, -1, 0])
-        ends = above * after + below * before
-        middle * rhs + ends
-    """,
-)
+def _cross(op: Builder, factors: Value, place: int) -> Tensor:
+    """The cross product along a dimension."""
+    a, c = [op.ops("Split", 3, v, axis=place, num_outputs=3) for v in factors]
+    return op.Concat(*[a[i] * c[j] - a[j] * c[i] for i, j in ((1, 2), (2, 0), (0, 1))], axis=place)
+
+
+def _cross_of_free(op: Builder, factors: Tensors) -> Tensor:
+    """The same along the first dimension of size 3 in the run, the middle one of three by Reshape."""
+    size = op.Shape(factors[0])
+    place = op.ArgMax(op.cast(op.Equal(size, 3), ir.DataType.INT64), axis=0)
+    before = op.ReduceProd(op.Concat([1], op.Slice(size, [0], place), axis=0))
+    after = op.ReduceProd(op.Concat([1], op.Slice(size, place + 1, [op.rank(factors[0])]), axis=0))
+    middle = op.Concat(before, [3], after, axis=0)
+    return op.Reshape(_cross(op, [op.Reshape(v, middle) for v in factors], 1), size)
+
+
+@primitives({"Addmm Baddbmm Addmv": False, "Addbmm": True})
+def _addmm(
+    op: Builder, summed: bool, x: Tensor, first: Tensor, second: Tensor, beta: Value = 1, alpha: Value = 1
+) -> Value:
+    """MatMul, Mul, Add; ReduceSum of the products of a batch for Addbmm."""
+    product = op.MatMul(first, second)
+    product = op.ReduceSum(product, [0], keepdims=0) if summed else product
+    return _times(op, x, beta) + _times(op, product, alpha)
+
+
+@primitive("BiasAdd")
+def _bias_add(op: Builder, x: Tensor, bias: Tensor, data_format: str = "NCHW") -> Value:
+    """A bias of the Conv or Gemm before it, else Add along the channels."""
+    merged = _into_producer(op, x, bias)
+    if merged is not None:
+        return merged
+    channels_last = data_format in ("1", "NHWC") or op.rank(x) == 2
+    bias = op.reshape(bias, [-1, *[1] * (op.rank(x) - 2)]) if not channels_last and op.rank(x) > 2 else bias
+    return x + bias
+
+
+@primitive("Cdist")
+def _cdist(op: Builder, x: Tensor, y: Tensor, p: float = 2.0) -> Value:
+    return norm(op, op.Unsqueeze(x, [-2]) - op.Unsqueeze(y, [-3]), p, [-1], False)
+
+
+@primitive("ClipByNorm")
+def _clip_by_norm(op: Builder, x: Tensor, clip_norm: Tensor, *, axis: Ints | None = None) -> Value:
+    """Mul with the bound, and Div by the norm, or by the bound where that is greater; in float32."""
+    wide, bound = [op.cast(v, ir.DataType.FLOAT) for v in (x, clip_norm)]
+    largest = op.Max(reduce(op, "ReduceL2", wide, axis, True), bound)
+    return op.cast(wide * bound / largest, op.result(x))
+
+
+@primitive("Cross")
+def _lower_cross(op: Builder, x: Tensor, y: Tensor, dim: int = -65530) -> Value:
+    """Split, and Mul and Sub of the parts."""
+    longer = x if op.rank(x) >= op.rank(y) else y
+    if dim != -65530:
+        return _cross(op, promoted(op, x, y), op.axis(dim, longer) - op.rank(longer))
+    places = [i for i, size in enumerate(op.shape(longer)) if size in (3, None)]
+    if len(places) > 1 and op.shape(longer)[places[0]] is None:
+        return _cross_of_free(op, promoted(op, x, y))
+    if not places:
+        raise Unsupported("has no dimension of size 3")
+    return _cross(op, promoted(op, x, y), places[0] - op.rank(longer))
+
+
+@primitive("Dense")
+def _dense(op: Builder, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Value:
+    """Gemm for a matrix, else Transpose, MatMul and Add."""
+    if op.rank(x) == 2 and op.rank(weight) == 2 and is_float(op, x):
+        return op.Gemm(x, weight, bias, transB=1)
+    product = op.MatMul(x, flipped(op, weight) if op.rank(weight) > 1 else weight)
+    return product if bias is None else product + bias
+
+
+@primitive("Det", "MatrixDeterminant")
+def _det(op: Builder, x: Tensor) -> Value:
+    return op.Det(x)
+
+
+@primitive("Einsum")
+def _einsum(op: Builder, *items: Value, equation: str) -> Value:
+    """Einsum."""
+    operands = items[0] if len(items) == 1 else items
+    return op.Einsum(*binding.tensors(op, operands), equation=equation)
+
+
+@primitive("EinsumExt")
+def _einsum_ext(op: Builder, equation: str, operands: Tensors) -> Value:
+    return op.Einsum(*operands, equation=equation)
+
+
+@primitive("LogMatrixDeterminant")
+def _log_matrix_determinant(op: Builder, x: Tensor) -> Value:
+    """Det, its Sign, and Log of its Abs."""
+    value = op.Det(x)
+    return (op.Sign(value), op.Log(op.Abs(value)))
+
+
+@primitive("MatMul", "MatMulV2")
+def _mat_mul(
+    op: Builder, x: Tensor, y: Tensor, transpose_a: bool = False, transpose_b: bool = False
+) -> Value:
+    """Gemm, or MatMul."""
+    return op.cast(matmul(op, x, y, transpose_a, transpose_b), op.result(x))
+
+
+@primitive("MatMulExt", "BatchMatMulExt", "Mm", "Mv", "Dot", "Vdot")
+def _mat_mul_ext(op: Builder, x: Tensor, y: Tensor) -> Value:
+    return op.MatMul(*promoted(op, x, y))
+
+
+@primitive("Outer", "Ger")
+def _outer(op: Builder, x: Tensor, y: Tensor) -> Value:
+    return op.Mul(*promoted(op, op.Unsqueeze(x, [1]), op.Unsqueeze(y, [0])))
+
+
+@primitive("Pdist")
+def _pdist(op: Builder, x: Tensor, p: float = 2.0) -> Value:
+    """Gather of all pairs, and the norm of their differences."""
+    rows = op.shape(x)[-2]
+    fixed = [] if rows is None else [op.constant(v) for v in np.triu_indices(rows, 1)]
+    first, second = fixed or _free_pairs(op, op.dim(x, -2))
+    return norm(op, op.Gather(x, first, axis=-2) - op.Gather(x, second, axis=-2), p, [-1], False)
+
+
+@primitive("Renorm")
+def _renorm(op: Builder, x: Tensor, p: float, dim: int, maxnorm: float) -> Value:
+    """Mul with what makes the norm of the rest no more than maxnorm."""
+    axes = [i for i in range(op.rank(x)) if i != op.axis(dim, x)]
+    size = norm(op, x, p, axes, True) if axes else op.Abs(x)
+    return x * op.Where(op.Greater(size, maxnorm), op.like(maxnorm, x) / (size + 1e-7), 1.0)
+
+
+@primitive("Trace", "TraceExt")
+def _trace(op: Builder, x: Tensor) -> Value:
+    return trace(op, x, 0, 0, 1)
+
+
+@primitive("TransposeBatchMatmulTranspose")
+def _transpose_batch_matmul_transpose(
+    op: Builder,
+    x: Tensor,
+    weight: Tensor,
+    perm_in: Ints,
+    perm_out: Ints,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+) -> Value:
+    return op.transpose(matmul(op, op.transpose(x, perm_in), weight, transpose_a, transpose_b), perm_out)
+
+
+@primitive("TridiagonalMatMul")
+def _tridiagonal_mat_mul(
+    op: Builder, superdiag: Tensor, maindiag: Tensor, subdiag: Tensor, rhs: Tensor
+) -> Value:
+    """Mul of each diagonal with the rows it meets, and Add."""
+    above, middle, below = [flipped(op, d) for d in (superdiag, maindiag, subdiag)]
+    none = [0] * (op.rank(rhs) - 2)
+    after = op.Pad(rhs, [*none, -1, 0, *none, 1, 0])
+    before = op.Pad(rhs, [*none, 1, 0, *none, -1, 0])
+    ends = above * after + below * before
+    return middle * rhs + ends
 
 
 _BIASED = {"Conv", "ConvTranspose", "Gemm"}
 
 
-@function
 def _into_producer(b: Builder, x: Tensor, bias: Tensor) -> Tensor | None:
     node = x.producer()
     if node is None or node.op_type not in _BIASED or node.domain or len(node.inputs) != 2:
@@ -154,7 +216,6 @@ def _into_producer(b: Builder, x: Tensor, bias: Tensor) -> Tensor | None:
     return b.op(node.op_type, *node.inputs, bias, **attributes)
 
 
-@function
 def _times(b: Builder, x: Tensor, factor: Value) -> Tensor:
     if b.known(factor) is not None and binding.float_(b, factor) == 1.0:
         return x
@@ -181,7 +242,6 @@ def correlate(b: Builder, a: Tensor, v: Tensor, pad_mode: str = "valid") -> Valu
 # -- distances -------------------------------------------------------------------------------------
 
 
-@function
 @primitive("TraceV2", unused="dtype")
 def trace(
     b: Builder, x: Tensor, offset: int = 0, axis1: int = 1, axis2: int = 0, dtype: Value = None

@@ -9,83 +9,167 @@ import onnx_ir as ir
 
 from pinnace.ops import binding, slicing
 from pinnace.ops.builder import Builder
-from pinnace.ops.lite_math import lite, lite_formulas
+from pinnace.ops.layout import permuted
+from pinnace.ops.lite_math import lite, lites
 from pinnace.ops.padding import mirrored
+from pinnace.ops.room import span
 from pinnace.ops.slicing import Masks
 from pinnace.ops.table import Dims, Dtype, Floats, Ints, Tensor
 from pinnace.ops.values import Unsupported, Value
 
-lite_formulas(
-    __name__,
-    """
-    Assert; data summarize: condition: Value, *data: Value -> condition
-    Cast: x, dst_type: Dtype -> cast(x, dst_type)
-    Concat: *x, axis: int = 0 -> Concat(*x, axis=axis)
-    Crop: x, like, axis: int = 0, offsets: Ints = () ->
-        # Slice of dimensions from axis on, to the size of the other tensor.
-        first = axis(axis, x)
-        count = rank(x) - first
-        start = offsets if len(offsets) == count else [*offsets, *offsets[-1:] * count][:count]
-        size = Shape(like, start=first)
-        Slice(x, start, size + np.asarray(start, np.int64), range(first, rank(x)))
-    Fill: value, shape -> Expand(scalar(value), cast(shape, INT64))
-    FormatTranspose: x, src_format: int = _NHWC, dst_format: int = _NHWC ->
-        # Transpose from channels last to channels first, or back.
-        if src_format == dst_format:
-            return x
-        if (src_format, dst_format) not in _ORDERS:
-            raise Unsupported(f"goes from format {src_format} to {dst_format}, which is not supported")
-        permuted(x, _ORDERS[src_format, dst_format])
-    LinSpace: start, stop, num: int ->
-        # Add of a multiple of the step for each of num numbers.
-        places = constant(np.arange(span(num)), dtype(start).numpy())
-        first = scalar(start)
-        step = (scalar(stop) - first) / float(max(1, num - 1))
-        first + places * step
-    NonMaxSuppression: boxes, scores, most = None, overlap = None, score = None, center_point_box: int = 0 ->
-        # NonMaxSuppression, as int32.
-        count = None if most is None else cast(most, INT64)
-        kept = NonMaxSuppression(boxes, scores, count, overlap, score, center_point_box=center_point_box)
-        cast(kept, INT32)
-    OneHot: x, depth, values, off = None, *, axis: int = -1 ->
-        # OneHot; values holds off and on, or on where off follows.
-        values = Concat(*[Reshape(v, [1]) for v in (off, values)], axis=0) if off is not None else values
-        if dtype(values) == FLOAT:
-            return OneHot(cast(x, INT64), scalar(depth), values, axis=axis)
-        # Engines lack OneHot of integers.
-        hot = OneHot(cast(x, INT64), cast(scalar(depth), INT64), constant([0, 1], np.int64), axis=axis)
-        Gather(values, hot, axis=0)
-    Rank: x -> constant(rank(x), "int32")
-    Reshape: x, shape = None ->
-        # Reshape; 0 keeps a dimension.
-        if shape is None:
-            raise Unsupported("has no shape")
-        Reshape(x, cast(shape, INT64))
-    ScatterElements: x, places, updates, axis: int = 0 -> ScatterElements(x, places, updates, axis=axis)
-    Shape: x -> cast(Shape(x), INT32)
-    Size: x -> cast(Size(x), INT32)
-    SliceFusion: x, begin, size, axes: Ints = () ->
-        # Slice; a size of -1 is all that is left.
-        start, count = cast(begin, INT64), cast(size, INT64)
-        last = constant(np.iinfo(np.int64).max, np.int64)
-        end = Where(count < 0, last, start + count)
-        Slice(x, start, end, axes or None)
-    Stack: *x, axis: int = 0 -> Concat(*[Unsqueeze(v, [axis]) for v in x], axis=axis)
-    TopKFusion; largest: x, k, axis: int = -1, sorted_: bool = True ->
-        # TopK, the largest, whatever `largest` says: the converter loses it, and the runtime does not look.
-        values, places = ops("TopK", 2, x, Reshape(cast(k, INT64), [1]), axis=axis, sorted=sorted_)
-        (values, cast(places, INT32))
-    Transpose: x, perm: Ints = () ->
-        # Transpose; nothing where the permutation is for tensors of another rank.
-        perm = perm or tuple(reversed(range(rank(x))))
-        permuted(x, perm) if len(perm) == rank(x) else x
-    Unsqueeze ExpandDims: x, axis: Ints -> Unsqueeze(x, axis)
-    Where: condition, x = None, y = None ->
-        # The choice by Where; of a condition alone NonZero.
-        choice = None if x is None or y is None else Where(cast(condition, BOOL), x, y)
-        cast(transpose(NonZero(condition), (1, 0)), INT32) if choice is None else choice
-    """,
-)
+_NCHW, _NHWC = 0, 1
+_ORDERS = {(_NHWC, _NCHW): (0, 3, 1, 2), (_NCHW, _NHWC): (0, 2, 3, 1)}
+
+
+@lite("Assert", unused="data summarize")
+def _assert(op: Builder, condition: Value, *data: Value) -> Value:
+    return condition
+
+
+@lite("Cast")
+def _cast(op: Builder, x: Tensor, dst_type: Dtype) -> Value:
+    return op.cast(x, dst_type)
+
+
+@lite("Concat")
+def _concat(op: Builder, *x: Tensor, axis: int = 0) -> Value:
+    return op.Concat(*x, axis=axis)
+
+
+@lite("Crop")
+def _crop(op: Builder, x: Tensor, like: Tensor, axis: int = 0, offsets: Ints = ()) -> Value:
+    """Slice of dimensions from axis on, to the size of the other tensor."""
+    first = op.axis(axis, x)
+    count = op.rank(x) - first
+    start = offsets if len(offsets) == count else [*offsets, *offsets[-1:] * count][:count]
+    size = op.Shape(like, start=first)
+    return op.Slice(x, start, size + np.asarray(start, np.int64), range(first, op.rank(x)))
+
+
+@lite("Fill")
+def _fill(op: Builder, value: Tensor, shape: Tensor) -> Value:
+    return op.Expand(op.scalar(value), op.cast(shape, ir.DataType.INT64))
+
+
+@lite("FormatTranspose")
+def _format_transpose(op: Builder, x: Tensor, src_format: int = _NHWC, dst_format: int = _NHWC) -> Value:
+    """Transpose from channels last to channels first, or back."""
+    if src_format == dst_format:
+        return x
+    if (src_format, dst_format) not in _ORDERS:
+        raise Unsupported(f"goes from format {src_format} to {dst_format}, which is not supported")
+    return permuted(op, x, _ORDERS[src_format, dst_format])
+
+
+@lite("LinSpace")
+def _lin_space(op: Builder, start: Tensor, stop: Tensor, num: int) -> Value:
+    """Add of a multiple of the step for each of num numbers."""
+    places = op.constant(np.arange(span(num)), op.dtype(start).numpy())
+    first = op.scalar(start)
+    step = (op.scalar(stop) - first) / float(max(1, num - 1))
+    return first + places * step
+
+
+@lite("NonMaxSuppression")
+def _non_max_suppression(
+    op: Builder,
+    boxes: Tensor,
+    scores: Tensor,
+    most: Tensor | None = None,
+    overlap: Tensor | None = None,
+    score: Tensor | None = None,
+    center_point_box: int = 0,
+) -> Value:
+    """NonMaxSuppression, as int32."""
+    count = None if most is None else op.cast(most, ir.DataType.INT64)
+    kept = op.NonMaxSuppression(boxes, scores, count, overlap, score, center_point_box=center_point_box)
+    return op.cast(kept, ir.DataType.INT32)
+
+
+@lite("OneHot")
+def _one_hot(
+    op: Builder, x: Tensor, depth: Tensor, values: Tensor, off: Tensor | None = None, *, axis: int = -1
+) -> Value:
+    """OneHot; values holds off and on, or on where off follows."""
+    values = op.Concat(*[op.Reshape(v, [1]) for v in (off, values)], axis=0) if off is not None else values
+    if op.dtype(values) == ir.DataType.FLOAT:
+        return op.OneHot(op.cast(x, ir.DataType.INT64), op.scalar(depth), values, axis=axis)
+    # Engines lack OneHot of integers.
+    hot = op.OneHot(
+        op.cast(x, ir.DataType.INT64),
+        op.cast(op.scalar(depth), ir.DataType.INT64),
+        op.constant([0, 1], np.int64),
+        axis=axis,
+    )
+    return op.Gather(values, hot, axis=0)
+
+
+@lite("Rank")
+def _rank(op: Builder, x: Tensor) -> Value:
+    return op.constant(op.rank(x), "int32")
+
+
+@lite("Reshape")
+def _reshape(op: Builder, x: Tensor, shape: Tensor | None = None) -> Value:
+    """Reshape; 0 keeps a dimension."""
+    if shape is None:
+        raise Unsupported("has no shape")
+    return op.Reshape(x, op.cast(shape, ir.DataType.INT64))
+
+
+@lite("ScatterElements")
+def _scatter_elements(op: Builder, x: Tensor, places: Tensor, updates: Tensor, axis: int = 0) -> Value:
+    return op.ScatterElements(x, places, updates, axis=axis)
+
+
+@lites({"Shape": "Shape", "Size": "Size"})
+def _sizes(op: Builder, op_type: str, x: Tensor) -> Value:
+    """{op_type} as int32."""
+    return op.cast(op.op(op_type, x), ir.DataType.INT32)
+
+
+@lite("SliceFusion")
+def _slice_fusion(op: Builder, x: Tensor, begin: Tensor, size: Tensor, axes: Ints = ()) -> Value:
+    """Slice; a size of -1 is all that is left."""
+    start, count = op.cast(begin, ir.DataType.INT64), op.cast(size, ir.DataType.INT64)
+    last = op.constant(np.iinfo(np.int64).max, np.int64)
+    end = op.Where(op.Less(count, 0), last, start + count)
+    return op.Slice(x, start, end, axes or None)
+
+
+@lite("Stack")
+def _stack(op: Builder, *x: Tensor, axis: int = 0) -> Value:
+    return op.Concat(*[op.Unsqueeze(v, [axis]) for v in x], axis=axis)
+
+
+@lite("TopKFusion", unused="largest")
+def _top_k_fusion(op: Builder, x: Tensor, k: Tensor, axis: int = -1, sorted_: bool = True) -> Value:
+    """TopK, the largest, whatever `largest` says: the converter loses it, and the runtime does not look."""
+    values, places = op.ops(
+        "TopK", 2, x, op.Reshape(op.cast(k, ir.DataType.INT64), [1]), axis=axis, sorted=sorted_
+    )
+    return (values, op.cast(places, ir.DataType.INT32))
+
+
+@lite("Transpose")
+def _transpose(op: Builder, x: Tensor, perm: Ints = ()) -> Value:
+    """Transpose; nothing where the permutation is for tensors of another rank."""
+    perm = perm or tuple(reversed(range(op.rank(x))))
+    return permuted(op, x, perm) if len(perm) == op.rank(x) else x
+
+
+@lite("Unsqueeze", "ExpandDims")
+def _unsqueeze(op: Builder, x: Tensor, axis: Ints) -> Value:
+    return op.Unsqueeze(x, axis)
+
+
+@lite("Where")
+def _where(op: Builder, condition: Tensor, x: Tensor | None = None, y: Tensor | None = None) -> Value:
+    """The choice by Where; of a condition alone NonZero."""
+    choice = None if x is None or y is None else op.Where(op.cast(condition, ir.DataType.BOOL), x, y)
+    return (
+        op.cast(op.transpose(op.NonZero(condition), (1, 0)), ir.DataType.INT32) if choice is None else choice
+    )
 
 
 @lite("Split")
@@ -204,7 +288,3 @@ def split_with_overlap(
         end = min(size, borders[i + 1] + (extend_bottom[i] if extend_bottom else 0))
         parts.append(b.op("Slice", x, [start], [end], [split_dim]))
     return tuple(parts)
-
-
-_NCHW, _NHWC = 0, 1
-_ORDERS = {(_NHWC, _NCHW): (0, 3, 1, 2), (_NCHW, _NHWC): (0, 2, 3, 1)}

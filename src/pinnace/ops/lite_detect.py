@@ -10,7 +10,8 @@ import onnx_ir as ir
 
 from pinnace.ops import boxes as mindspore
 from pinnace.ops.builder import Builder
-from pinnace.ops.lite_math import lite, lite_formulas
+from pinnace.ops.layout import channels_back, channels_first
+from pinnace.ops.lite_math import lite
 from pinnace.ops.room import room
 from pinnace.ops.table import Floats, Ints, Tensor
 from pinnace.ops.values import Unsupported, Value
@@ -78,17 +79,13 @@ def _height_width(b: Builder, x: Tensor) -> tuple[int, int]:
     return height, width
 
 
-lite_formulas(
-    __name__,
-    """
-    ROIPooling: x, rois, pooled_h: int, pooled_w: int, scale: float ->
-        # MaxRoiPool; regions are image, y, x, y, x.
-        picture = channels_first(x)
-        turned = Gather(rois, np.array([0, 2, 1, 4, 3]), axis=1)
-        pooled = MaxRoiPool(picture, turned, pooled_shape=[pooled_h, pooled_w], spatial_scale=scale)
-        channels_back(pooled, x)
-    """,
-)
+@lite("ROIPooling")
+def _roi_pooling(op: Builder, x: Tensor, rois: Tensor, pooled_h: int, pooled_w: int, scale: float) -> Value:
+    """MaxRoiPool; regions are image, y, x, y, x."""
+    picture = channels_first(op, x)
+    turned = op.Gather(rois, np.array([0, 2, 1, 4, 3]), axis=1)
+    pooled = op.MaxRoiPool(picture, turned, pooled_shape=[pooled_h, pooled_w], spatial_scale=scale)
+    return channels_back(op, pooled, x)
 
 
 class _Limits(NamedTuple):

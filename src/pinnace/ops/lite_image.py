@@ -2,48 +2,66 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import numpy as np
+import onnx_ir as ir
+
 from pinnace.ops import image
 from pinnace.ops.builder import Builder
 from pinnace.ops.layout import channels_back, channels_first
-from pinnace.ops.lite_math import lite_formulas, lites
-from pinnace.ops.table import Ints, Lowering, Tensor
-from pinnace.ops.values import Value
+from pinnace.ops.lite_math import lite, lites
+from pinnace.ops.math import is_float
+from pinnace.ops.table import Ints, Lowering, OneOf, Tensor
+from pinnace.ops.values import Unsupported, Value
 
-lite_formulas(
-    __name__,
-    """
-    DepthToSpace; format: x, block_size: int, mode: str = "DCR" ->
-        # DepthToSpace.
-        y = DepthToSpace(channels_first(x), blocksize=block_size, mode=mode or "DCR")
-        channels_back(y, x)
-    Resize; format extrapolation_value: x, target = None, new_height: int = 0, new_width: int = 0,
-        method: OneOf[_METHODS] = "linear", coordinate_transform_mode: OneOf[_COORDINATES] = "asymmetric",
-        nearest_mode: int = 0, cubic_coeff: float = -0.75, exclude_outside: int = 0 ->
-        # Resize; target holds factors (floats) or sizes (ints) for height and width.
-        wanted = constant((new_height, new_width), np.int64) if target is None else target
-        if static_shape(wanted) != (2,):
-            raise Unsupported(f"has a target of shape {shape(wanted)}, and height and width are expected")
-        factors, sizes = (wanted, None) if is_float(wanted) else (None, cast(wanted, INT64))
-        # Rounding as usual is what MindSpore Lite does between aligned corners, and cutting off elsewhere.
-        usual = "round_prefer_ceil" if coordinate_transform_mode == "align_corners" else "floor"
-        y = Resize(
-            channels_first(x),
-            None,
-            factors,
-            sizes,
-            axes=[2, 3],
-            mode=method,
-            coordinate_transformation_mode=coordinate_transform_mode,
-            nearest_mode=_NEAREST.get(nearest_mode, usual) if method == "nearest" else None,
-            cubic_coeff_a=cubic_coeff if method == "cubic" else None,
-            exclude_outside=exclude_outside or None,
-        )
-        channels_back(y, x)
-    SpaceToDepth; format: x, block_size: int ->
-        # SpaceToDepth.
-        channels_back(SpaceToDepth(channels_first(x), blocksize=block_size), x)
-    """,
-)
+
+@lite("DepthToSpace", unused="format")
+def _depth_to_space(op: Builder, x: Tensor, block_size: int, mode: str = "DCR") -> Value:
+    """DepthToSpace."""
+    y = op.DepthToSpace(channels_first(op, x), blocksize=block_size, mode=mode or "DCR")
+    return channels_back(op, y, x)
+
+
+@lite("Resize", unused="format extrapolation_value")
+def _resize(
+    op: Builder,
+    x: Tensor,
+    target: Tensor | None = None,
+    new_height: int = 0,
+    new_width: int = 0,
+    method: Annotated[str, OneOf(_METHODS)] = "linear",
+    coordinate_transform_mode: Annotated[str, OneOf(_COORDINATES)] = "asymmetric",
+    nearest_mode: int = 0,
+    cubic_coeff: float = -0.75,
+    exclude_outside: int = 0,
+) -> Value:
+    """Resize; target holds factors (floats) or sizes (ints) for height and width."""
+    wanted = op.constant((new_height, new_width), np.int64) if target is None else target
+    if op.static_shape(wanted) != (2,):
+        raise Unsupported(f"has a target of shape {op.shape(wanted)}, and height and width are expected")
+    factors, sizes = (wanted, None) if is_float(op, wanted) else (None, op.cast(wanted, ir.DataType.INT64))
+    # Rounding as usual is what MindSpore Lite does between aligned corners, and cutting off elsewhere.
+    usual = "round_prefer_ceil" if coordinate_transform_mode == "align_corners" else "floor"
+    y = op.Resize(
+        channels_first(op, x),
+        None,
+        factors,
+        sizes,
+        axes=[2, 3],
+        mode=method,
+        coordinate_transformation_mode=coordinate_transform_mode,
+        nearest_mode=_NEAREST.get(nearest_mode, usual) if method == "nearest" else None,
+        cubic_coeff_a=cubic_coeff if method == "cubic" else None,
+        exclude_outside=exclude_outside or None,
+    )
+    return channels_back(op, y, x)
+
+
+@lite("SpaceToDepth", unused="format")
+def _space_to_depth(op: Builder, x: Tensor, block_size: int) -> Value:
+    """SpaceToDepth."""
+    return channels_back(op, op.SpaceToDepth(channels_first(op, x), blocksize=block_size), x)
 
 
 _METHODS = {0: "linear", 1: "nearest", 2: "cubic"}

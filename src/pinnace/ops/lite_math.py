@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function, functions
-from pinnace.ops.table import Tensor, primitive, primitives
+from pinnace.ops.math import promoted
+from pinnace.ops.table import Ints, OneOf, Tensor, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
 from pinnace.program import Dialect
 
 lite = partial(primitive, dialect=Dialect.LITE)
 lites = partial(primitives, dialect=Dialect.LITE)
-lite_formulas = partial(formulas, dialect=Dialect.LITE)
 Activation = Callable[[Builder, Tensor, float], Tensor]
 
 
@@ -71,7 +71,6 @@ _ELTWISE = {0: "Mul", 1: "Add", 2: "Max"}
 _HSIGMOID, _HARD_TANH, _GELU, _FAST_GELU = 13, 16, 19, 20
 
 
-@function
 def activated(b: Builder, x: Tensor, activation_type: int, alpha: float = 0.0) -> Tensor:
     """`x` after the activation that is fused into the operator that computes it."""
     if activation_type not in _ACTIVATIONS:
@@ -79,63 +78,111 @@ def activated(b: Builder, x: Tensor, activation_type: int, alpha: float = 0.0) -
     return _ACTIVATIONS[activation_type](b, x, alpha)
 
 
-lite_formulas(
-    __name__,
-    """
-    Activation: x, activation_type: int, alpha: float = 0.0, min_val: float = -1.0, max_val: float = 1.0,
-        approximate: bool = False, beta: float = 0.0 ->
-        # The operator that activation_type names.
-        if activation_type == _HARD_TANH:
-            return Clip(x, min_val, max_val)
-        if activation_type == _HSIGMOID and beta:  # older releases write no beta, and have no use for alpha
-            return HardSigmoid(x, alpha=alpha, beta=beta)
-        activation_type = _FAST_GELU if activation_type == _GELU and approximate else activation_type
-        activated(x, activation_type, alpha)
-    AddFusion("Add") SubFusion("Sub") MulFusion("Mul") DivFusion("Div") RealDiv("Div"): op_type, x, y,
-        activation_type: int = 0 ->
-        # {op_type}, and the fused activation.
-        activated(op(op_type, *promoted(x, y)), activation_type)
-    AddN: *x -> Sum(*x)
-    All: x, axes: Ints = (), keep_dims: int = 0 -> ReduceMin(x, axes or None, keepdims=keep_dims)
-    Clip: x, low = None, high = None, min: float | None = None, max: float | None = None ->
-        # Clip.
-        Clip(x, min if low is None else low, max if high is None else high)
-    CumSum: x, axis, exclusive: bool = False, reverse: bool = False ->
-        CumSum(x, scalar(axis), exclusive=exclusive, reverse=reverse)
-    Eltwise: x, y, mode: OneOf[_ELTWISE] ->
-        # Mul, Add or Max, by mode.
-        op(mode, x, y)
-    ExpFusion: x, base: float = -1.0, scale: float = 1.0, shift: float = 0.0 ->
-        # Exp of scale * x + shift, times the logarithm of base where that is not e.
-        factor = 1.0 if base == -1 else float(log(base))
-        Exp(scaled(x, scale * factor, shift * factor))
-    Maximum: *x -> Max(*x)
-    Minimum: *x -> Min(*x)
-    Mod: x, y -> Mod(*promoted(x, y), fmod=1)
-    PowFusion: x, exponent, scale: float = 1.0, shift: float = 0.0 -> Pow(scaled(x, scale, shift), exponent)
-    ReduceFusion: x, axes: Ints = (), mode: OneOf[_REDUCTIONS] = "ReduceMean", keep_dims: bool = False,
-        reduce_to_end: bool = False, coeff: float = 0.0 ->
-        # ReduceMean, -Max, -Min, -Prod, -Sum, -SumSquare, -L1 or -L2 over axes, all where none are given.
-        axes = (tuple(range(axis(axes[0], x), rank(x))) if axes else ()) if reduce_to_end else axes
-        result = op(mode, x, axes or None, keepdims=keep_dims)
-        result * coeff if reduce_to_end and coeff not in (0.0, 1.0) else result
-    SquaredDifference: x, y ->
-        # Sub, and Mul with itself.
-        difference = x - y
-        difference * difference
-    """,
-)
+@lite("Activation")
+def _activation(
+    op: Builder,
+    x: Tensor,
+    activation_type: int,
+    alpha: float = 0.0,
+    min_val: float = -1.0,
+    max_val: float = 1.0,
+    approximate: bool = False,
+    beta: float = 0.0,
+) -> Value:
+    """The operator that activation_type names."""
+    if activation_type == _HARD_TANH:
+        return op.Clip(x, min_val, max_val)
+    if activation_type == _HSIGMOID and beta:  # older releases write no beta, and have no use for alpha
+        return op.HardSigmoid(x, alpha=alpha, beta=beta)
+    activation_type = _FAST_GELU if activation_type == _GELU and approximate else activation_type
+    return activated(op, x, activation_type, alpha)
 
 
-functions(
-    __name__,
-    """
-    scaled: x, scale, shift ->
-        # Mul by a scale, Add of a shift.
-        y = x if scale == 1 else x * scale
-        y if shift == 0 else y + shift
-    """,
-)
+@lites({"AddFusion": "Add", "SubFusion": "Sub", "MulFusion": "Mul", "DivFusion RealDiv": "Div"})
+def _add_fusion(op: Builder, op_type: str, x: Tensor, y: Tensor, activation_type: int = 0) -> Value:
+    """{op_type}, and the fused activation."""
+    return activated(op, op.op(op_type, *promoted(op, x, y)), activation_type)
+
+
+@lites({"AddN": "Sum", "Maximum": "Max", "Minimum": "Min"})
+def _of_all(op: Builder, op_type: str, *x: Tensor) -> Value:
+    """{op_type}."""
+    return op.op(op_type, *x)
+
+
+@lite("All")
+def _all(op: Builder, x: Tensor, axes: Ints = (), keep_dims: int = 0) -> Value:
+    return op.ReduceMin(x, axes or None, keepdims=keep_dims)
+
+
+@lite("Clip")
+def _lower_clip(
+    op: Builder,
+    x: Tensor,
+    low: Tensor | None = None,
+    high: Tensor | None = None,
+    min: float | None = None,
+    max: float | None = None,
+) -> Value:
+    """Clip."""
+    return op.Clip(x, min if low is None else low, max if high is None else high)
+
+
+@lite("CumSum")
+def _cum_sum(op: Builder, x: Tensor, axis: Tensor, exclusive: bool = False, reverse: bool = False) -> Value:
+    return op.CumSum(x, op.scalar(axis), exclusive=exclusive, reverse=reverse)
+
+
+@lite("Eltwise")
+def _eltwise(op: Builder, x: Tensor, y: Tensor, mode: Annotated[str, OneOf(_ELTWISE)]) -> Value:
+    """Mul, Add or Max, by mode."""
+    return op.op(mode, x, y)
+
+
+@lite("ExpFusion")
+def _exp_fusion(op: Builder, x: Tensor, base: float = -1.0, scale: float = 1.0, shift: float = 0.0) -> Value:
+    """Exp of scale * x + shift, times the logarithm of base where that is not e."""
+    factor = 1.0 if base == -1 else float(math.log(base))
+    return op.Exp(_scaled(op, x, scale * factor, shift * factor))
+
+
+@lite("Mod")
+def _mod(op: Builder, x: Tensor, y: Tensor) -> Value:
+    return op.Mod(*promoted(op, x, y), fmod=1)
+
+
+@lite("PowFusion")
+def _pow_fusion(op: Builder, x: Tensor, exponent: Tensor, scale: float = 1.0, shift: float = 0.0) -> Value:
+    return op.Pow(_scaled(op, x, scale, shift), exponent)
+
+
+@lite("ReduceFusion")
+def _reduce_fusion(
+    op: Builder,
+    x: Tensor,
+    axes: Ints = (),
+    mode: Annotated[str, OneOf(_REDUCTIONS)] = "ReduceMean",
+    keep_dims: bool = False,
+    reduce_to_end: bool = False,
+    coeff: float = 0.0,
+) -> Value:
+    """ReduceMean, -Max, -Min, -Prod, -Sum, -SumSquare, -L1 or -L2 over axes, all where none are given."""
+    axes = (tuple(range(op.axis(axes[0], x), op.rank(x))) if axes else ()) if reduce_to_end else axes
+    result = op.op(mode, x, axes or None, keepdims=keep_dims)
+    return result * coeff if reduce_to_end and coeff not in (0.0, 1.0) else result
+
+
+@lite("SquaredDifference")
+def _squared_difference(op: Builder, x: Tensor, y: Tensor) -> Value:
+    """Sub, and Mul with itself."""
+    difference = x - y
+    return difference * difference
+
+
+def _scaled(op: Builder, x: Tensor, scale: float, shift: float) -> Tensor:
+    """Mul by a scale, Add of a shift."""
+    y = x if scale == 1 else x * scale
+    return y if shift == 0 else y + shift
 
 
 # -- reductions ------------------------------------------------------------------------------------

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import numpy as np
+
 from pinnace.ops.builder import Builder
 from pinnace.ops.conv import reached
-from pinnace.ops.formulas import function, functions
-from pinnace.ops.layout import channels_back, channels_first, permuted
-from pinnace.ops.lite_math import activated, lite, lite_formulas, lites
+from pinnace.ops.layout import channel_axis, channels_back, channels_first, permuted
+from pinnace.ops.lite_math import activated, lite, lites
+from pinnace.ops.room import room
 from pinnace.ops.table import Arguments, Ints, Tensor
 from pinnace.ops.values import Unsupported, Value
 
@@ -117,74 +119,145 @@ def pool(
     return channels_back(b, activated(b, y, activation_type), x)
 
 
-@function
 def _last_two_swapped(b: Builder, x: Tensor) -> Tensor:
     rank = b.rank(x)
     return x if rank < 2 else permuted(b, x, (*range(rank - 2), rank - 1, rank - 2))
 
 
-lite_formulas(
-    __name__,
-    """
-    BatchNorm; format: x, mean, variance, epsilon: float = 1e-05 ->
-        # BatchNormalization with scale 1 and bias 0.
-        ones = mean / mean if known(mean) is None else constant(np.ones_like(known(mean)))
-        zeros = ones - ones if known(mean) is None else constant(np.zeros_like(known(mean)))
-        fused_batch_norm(x, ones, zeros, mean, variance, epsilon)
-    BiasAdd; format: x, bias -> x + aligned(bias, x, channel_axis(x))
-    Dropout; keep_prob: x -> x
-    FullConnection; has_bias: x, weight, bias = None, axis: int = 1, use_axis: bool = False,
-        activation_type: int = 0 ->
-        # Flatten, Gemm with the weight transposed, and the fused activation.
-        flat = Flatten(x, axis=axis if use_axis else 1)
-        activated(Gemm(flat, weight, bias, transB=1), activation_type)
-    GroupNormFusion; affine: x, scale, bias, *, num_groups: int, epsilon: float = 1e-5 ->
-        GroupNormalization(x, scale, bias, num_groups=num_groups, epsilon=epsilon)
-    InstanceNorm: x, scale, bias, epsilon: float = 1e-05 ->
-        # InstanceNormalization; the converter leaves its channels first in either layout.
-        if shape(scale)[0] == shape(x)[1]:
-            return InstanceNormalization(x, scale, bias, epsilon=epsilon)
-        channels_back(InstanceNormalization(channels_first(x), scale, bias, epsilon=epsilon), x)
-    L2NormalizeFusion: x, *, axis: Ints = (), epsilon: float = 0.0, activation_type: int = 0 ->
-        # Div by the root of the sum of squares, which is epsilon at least.
-        squares = ReduceSumSquare(x, axis or None, keepdims=1)
-        activated(x / Sqrt(Max(squares, epsilon)), activation_type)
-    LayerNormFusion; elementwise_affine begin_params_axis: x, scale = None, bias = None,
-        begin_norm_axis: int = -1, epsilon: float = 1e-05 ->
-        # LayerNormalization.
-        sizes = static_shape(x)[axis(begin_norm_axis, x) :] if scale is None else ()
-        scale = constant(np.ones(room(*sizes), np.float32)) if scale is None else scale
-        LayerNormalization(x, scale, bias, axis=begin_norm_axis, epsilon=epsilon)
-    LpNormalization: x, *, axis: int = -1, p: int = 2 -> LpNormalization(x, axis=axis, p=p)
-    LRN; norm_region: x, depth_radius: int, bias: float = 1.0, alpha: float = 1.0, beta: float = 0.5 ->
-        # LRN; ONNX divides alpha by the number of channels that it looks at. Div where alpha is 0.
-        if alpha == 0:
-            return x / bias**beta
-        size = 2 * depth_radius + 1
-        picture = channels_first(x)
-        channels_back(LRN(picture, size=size, bias=bias, alpha=alpha * size, beta=beta), x)
-    MatMulFusion: x, y, bias = None, transpose_a: bool = False, transpose_b: bool = False,
-        activation_type: int = 0 ->
-        # Gemm of matrices, MatMul of more; and the fused activation.
-        if (rank(x) == rank(y) and rank(y) == 2) and dtype(x).is_floating_point():
-            result = Gemm(x, y, bias, transA=int(transpose_a), transB=int(transpose_b))
-            return activated(result, activation_type)
-        left = last_two_swapped(x) if transpose_a else x
-        right = last_two_swapped(y) if transpose_b else y
-        result = left @ right
-        activated(result if bias is None else result + bias, activation_type)
-    PReLUFusion; channel_shared: x, slope -> PRelu(x, aligned(Reshape(slope, [-1]), x, channel_axis(x)))
-    ScaleFusion: x, factor, offset = None, axis: int = 0, activation_type: int = 0 ->
-        # Mul, Add, and the fused activation; the operands' first dimension is dimension axis of x.
-        y = x * aligned(factor, x, axis)
-        y = y + aligned(offset, x, axis) if offset is not None else y
-        activated(y, activation_type)
-    Softmax: x, axis: Ints = (-1,) -> Softmax(x, axis=first(axis, -1))
-    """,
-)
+@lite("BatchNorm", unused="format")
+def _batch_norm(op: Builder, x: Tensor, mean: Tensor, variance: Tensor, epsilon: float = 1e-05) -> Value:
+    """BatchNormalization with scale 1 and bias 0."""
+    ones = mean / mean if op.known(mean) is None else op.constant(np.ones_like(op.known(mean)))
+    zeros = ones - ones if op.known(mean) is None else op.constant(np.zeros_like(op.known(mean)))
+    return fused_batch_norm(op, x, ones, zeros, mean, variance, epsilon)
 
 
-@function
+@lite("BiasAdd", unused="format")
+def _bias_add(op: Builder, x: Tensor, bias: Tensor) -> Value:
+    return x + _aligned(op, bias, x, channel_axis(op, x))
+
+
+@lite("Dropout", unused="keep_prob")
+def _dropout(op: Builder, x: Tensor) -> Value:
+    return x
+
+
+@lite("FullConnection", unused="has_bias")
+def _full_connection(
+    op: Builder,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    axis: int = 1,
+    use_axis: bool = False,
+    activation_type: int = 0,
+) -> Value:
+    """Flatten, Gemm with the weight transposed, and the fused activation."""
+    flat = op.Flatten(x, axis=axis if use_axis else 1)
+    return activated(op, op.Gemm(flat, weight, bias, transB=1), activation_type)
+
+
+@lite("GroupNormFusion", unused="affine")
+def _group_norm_fusion(
+    op: Builder, x: Tensor, scale: Tensor, bias: Tensor, *, num_groups: int, epsilon: float = 1e-5
+) -> Value:
+    return op.GroupNormalization(x, scale, bias, num_groups=num_groups, epsilon=epsilon)
+
+
+@lite("InstanceNorm")
+def _instance_norm(op: Builder, x: Tensor, scale: Tensor, bias: Tensor, epsilon: float = 1e-05) -> Value:
+    """InstanceNormalization; the converter leaves its channels first in either layout."""
+    if op.shape(scale)[0] == op.shape(x)[1]:
+        return op.InstanceNormalization(x, scale, bias, epsilon=epsilon)
+    return channels_back(op, op.InstanceNormalization(channels_first(op, x), scale, bias, epsilon=epsilon), x)
+
+
+@lite("L2NormalizeFusion")
+def _l2_normalize_fusion(
+    op: Builder, x: Tensor, *, axis: Ints = (), epsilon: float = 0.0, activation_type: int = 0
+) -> Value:
+    """Div by the root of the sum of squares, which is epsilon at least."""
+    squares = op.ReduceSumSquare(x, axis or None, keepdims=1)
+    return activated(op, x / op.Sqrt(op.Max(squares, epsilon)), activation_type)
+
+
+@lite("LayerNormFusion", unused="elementwise_affine begin_params_axis")
+def _layer_norm_fusion(
+    op: Builder,
+    x: Tensor,
+    scale: Tensor | None = None,
+    bias: Tensor | None = None,
+    begin_norm_axis: int = -1,
+    epsilon: float = 1e-05,
+) -> Value:
+    """LayerNormalization."""
+    sizes = op.static_shape(x)[op.axis(begin_norm_axis, x) :] if scale is None else ()
+    scale = op.constant(np.ones(room(*sizes), np.float32)) if scale is None else scale
+    return op.LayerNormalization(x, scale, bias, axis=begin_norm_axis, epsilon=epsilon)
+
+
+@lite("LpNormalization")
+def _lp_normalization(op: Builder, x: Tensor, *, axis: int = -1, p: int = 2) -> Value:
+    return op.LpNormalization(x, axis=axis, p=p)
+
+
+@lite("LRN", unused="norm_region")
+def _lrn(
+    op: Builder, x: Tensor, depth_radius: int, bias: float = 1.0, alpha: float = 1.0, beta: float = 0.5
+) -> Value:
+    """LRN; ONNX divides alpha by the number of channels that it looks at. Div where alpha is 0."""
+    if alpha == 0:
+        return x / bias**beta
+    size = 2 * depth_radius + 1
+    picture = channels_first(op, x)
+    return channels_back(op, op.LRN(picture, size=size, bias=bias, alpha=alpha * size, beta=beta), x)
+
+
+@lite("MatMulFusion")
+def _mat_mul_fusion(
+    op: Builder,
+    x: Tensor,
+    y: Tensor,
+    bias: Tensor | None = None,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    activation_type: int = 0,
+) -> Value:
+    """Gemm of matrices, MatMul of more; and the fused activation."""
+    if (op.rank(x) == op.rank(y) and op.rank(y) == 2) and op.dtype(x).is_floating_point():
+        result = op.Gemm(x, y, bias, transA=int(transpose_a), transB=int(transpose_b))
+        return activated(op, result, activation_type)
+    left = _last_two_swapped(op, x) if transpose_a else x
+    right = _last_two_swapped(op, y) if transpose_b else y
+    result = op.MatMul(left, right)
+    return activated(op, result if bias is None else result + bias, activation_type)
+
+
+@lite("PReLUFusion", unused="channel_shared")
+def _p_relu_fusion(op: Builder, x: Tensor, slope: Tensor) -> Value:
+    return op.PRelu(x, _aligned(op, op.Reshape(slope, [-1]), x, channel_axis(op, x)))
+
+
+@lite("ScaleFusion")
+def _scale_fusion(
+    op: Builder,
+    x: Tensor,
+    factor: Tensor,
+    offset: Tensor | None = None,
+    axis: int = 0,
+    activation_type: int = 0,
+) -> Value:
+    """Mul, Add, and the fused activation; the operands' first dimension is dimension axis of x."""
+    y = x * _aligned(op, factor, x, axis)
+    y = y + _aligned(op, offset, x, axis) if offset is not None else y
+    return activated(op, y, activation_type)
+
+
+@lite("Softmax")
+def _softmax(op: Builder, x: Tensor, axis: Ints = (-1,)) -> Value:
+    return op.Softmax(x, axis=first(op, axis, -1))
+
+
 @lite("FusedBatchNorm", unused="momentum mode")
 def fused_batch_norm(
     b: Builder,
@@ -200,18 +273,16 @@ def fused_batch_norm(
     return channels_back(b, y, x)
 
 
-functions(
-    __name__,
-    """
-    aligned: operand, x, axis ->
-        # An operand whose first dimension is dimension `axis` of x.
-        missing = rank(x) - axis(axis, x) - rank(operand)
-        operand if missing <= 0 else Unsqueeze(operand, range(rank(operand), rank(operand) + missing))
-    """,
-)
+def _aligned(op: Builder, operand: Tensor, x: Tensor, axis: int) -> Tensor:
+    """An operand whose first dimension is dimension `axis` of x."""
+    missing = op.rank(x) - op.axis(axis, x) - op.rank(operand)
+    return (
+        operand
+        if missing <= 0
+        else op.Unsqueeze(operand, range(op.rank(operand), op.rank(operand) + missing))
+    )
 
 
-@function
 def first(b: Builder, numbers: Ints, otherwise: int) -> int:
     """The first of numbers, if there are any."""
     return numbers[0] if numbers else otherwise

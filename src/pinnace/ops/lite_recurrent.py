@@ -6,9 +6,8 @@ import onnx_ir as ir
 
 from pinnace.ops import binding, recurrent
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import function
-from pinnace.ops.lite_math import lite, lite_formulas
-from pinnace.ops.table import Dims, Ints, Tensor
+from pinnace.ops.lite_math import lite
+from pinnace.ops.table import Dims, Dtype, Ints, Tensor
 from pinnace.ops.values import Unsupported, Value
 
 
@@ -43,41 +42,65 @@ def lstm(
     )
 
 
-lite_formulas(
-    __name__,
-    """
-    GRU; bidirectional: x, weights, recurrence, bias, start = None, lengths = None ->
-        # GRU, which resets before the product.
-        ops(
-            "GRU",
-            2,
-            x,
-            weights,
-            recurrence,
-            bias,
-            None if lengths is None else cast(lengths, INT32),
-            start,
-            hidden_size=static_shape(recurrence)[2],
-            direction="bidirectional" if static_shape(weights)[0] == 2 else "forward",
-        )
-    TensorArrayRead; handle: handle, index, flow -> Gather(flow, scalar(index), axis=0)
-    TensorArrayWrite; handle: handle, index, item, flow -> list_set_item(flow, index, item)
-    TensorListFromTensor; element_shape element_dtype shape_type: x, element_shape: Value = None -> x
-    TensorListGetItem; element_shape element_dtype: items, index, element_shape: Value = None ->
-        Gather(items, scalar(index), axis=0)
-    TensorListReserve; shape_type: element_shape: Dims, count: Dims, element_dtype: Dtype ->
-        # Expand of zero.
-        zeros((*count, *element_shape), element_dtype)
-    TensorListStack; element_shape element_dtype num_elements: items, element_shape: Value = None ->
-        Identity(items)
-    """,
-)
+@lite("GRU", unused="bidirectional")
+def _gru(
+    op: Builder,
+    x: Tensor,
+    weights: Tensor,
+    recurrence: Tensor,
+    bias: Tensor,
+    start: Tensor | None = None,
+    lengths: Tensor | None = None,
+) -> Value:
+    """GRU, which resets before the product."""
+    return op.ops(
+        "GRU",
+        2,
+        x,
+        weights,
+        recurrence,
+        bias,
+        None if lengths is None else op.cast(lengths, ir.DataType.INT32),
+        start,
+        hidden_size=op.static_shape(recurrence)[2],
+        direction="bidirectional" if op.static_shape(weights)[0] == 2 else "forward",
+    )
+
+
+@lite("TensorArrayRead", unused="handle")
+def _tensor_array_read(op: Builder, handle: Tensor, index: Tensor, flow: Tensor) -> Value:
+    return op.Gather(flow, op.scalar(index), axis=0)
+
+
+@lite("TensorArrayWrite", unused="handle")
+def _tensor_array_write(op: Builder, handle: Tensor, index: Tensor, item: Tensor, flow: Tensor) -> Value:
+    return list_set_item(op, flow, index, item)
+
+
+@lite("TensorListFromTensor", unused="element_shape element_dtype shape_type")
+def _tensor_list_from_tensor(op: Builder, x: Tensor, element_shape: Value = None) -> Value:
+    return x
+
+
+@lite("TensorListGetItem", unused="element_shape element_dtype")
+def _tensor_list_get_item(op: Builder, items: Tensor, index: Tensor, element_shape: Value = None) -> Value:
+    return op.Gather(items, op.scalar(index), axis=0)
+
+
+@lite("TensorListReserve", unused="shape_type")
+def _tensor_list_reserve(op: Builder, element_shape: Dims, count: Dims, element_dtype: Dtype) -> Value:
+    """Expand of zero."""
+    return _zeros(op, (*count, *element_shape), element_dtype)
+
+
+@lite("TensorListStack", unused="element_shape element_dtype num_elements")
+def _tensor_list_stack(op: Builder, items: Tensor, element_shape: Value = None) -> Value:
+    return op.Identity(items)
 
 
 # -- lists of tensors: a list is one tensor, whose first dimension counts its members -----------------
 
 
-@function
 @lite("TensorListSetItem", unused="element_dtype")
 def list_set_item(b: Builder, items: Tensor, index: Tensor, item: Tensor) -> Value:
     """ScatterND."""
@@ -92,7 +115,6 @@ def tensor_array(b: Builder, size: Dims, element_shape: Ints = (), data_type: in
     return empty, empty
 
 
-@function
 def _zeros(b: Builder, dims: Dims, dtype: ir.DataType) -> Tensor:
     if any(isinstance(d, int) and d < 0 for d in dims):
         raise Unsupported(f"makes a list of tensors of shape {list(dims)[1:]}, which must be fixed")

@@ -8,14 +8,12 @@ import numpy as np
 
 from pinnace.ops import binding
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import function
-from pinnace.ops.lite_math import lite, lite_formulas, lites
+from pinnace.ops.lite_math import activated, lite, lites
 from pinnace.ops.room import room, span
 from pinnace.ops.table import Ints, Tensor
 from pinnace.ops.values import Unsupported, Value
 
 
-@function
 @lite("Splice", unused="output_dim")
 def splice(b: Builder, x: Tensor, context: Ints, forward_indexes: Ints = ()) -> Value:
     """Gather of the frames that forward_indexes names, or of every one with its context, and Reshape."""
@@ -31,17 +29,20 @@ def _around(frames: int, context: Ints) -> list[int]:
     return [t + c for t in range(max(0, -min(context)), frames - max(0, *context)) for c in context]
 
 
-lite_formulas(
-    __name__,
-    """
-    Affine; output_dim: x, weight, bias = None, context: Ints = (0,), activation_type: int = 0,
-        transpose_b: bool = True ->
-        # As Splice, MatMul, Add, and the fused activation.
-        spliced = tensor(splice(x, context))
-        y = spliced @ (transpose(weight, (1, 0)) if transpose_b else weight)
-        activated(y if bias is None else y + bias, activation_type)
-    """,
-)
+@lite("Affine", unused="output_dim")
+def _affine(
+    op: Builder,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    context: Ints = (0,),
+    activation_type: int = 0,
+    transpose_b: bool = True,
+) -> Value:
+    """As Splice, MatMul, Add, and the fused activation."""
+    spliced = op.tensor(splice(op, x, context))
+    y = op.MatMul(spliced, op.transpose(weight, (1, 0)) if transpose_b else weight)
+    return activated(op, y if bias is None else y + bias, activation_type)
 
 
 # A complex tensor is one with a last dimension of real and imaginary part.

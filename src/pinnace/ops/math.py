@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function, functions
-from pinnace.ops.table import Tensor
+from pinnace.ops.formulas import function
+from pinnace.ops.table import Tensor, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
 
 _LARGEST = {ir.DataType.FLOAT16: 65504.0, ir.DataType.BFLOAT16: 3.3895313892515355e38}
@@ -15,143 +18,239 @@ _FRACTION = {ir.DataType.FLOAT: 23, ir.DataType.DOUBLE: 52}
 _LOWEST = {ir.DataType.FLOAT: -126, ir.DataType.DOUBLE: -1022}
 """The least exponents."""
 
-functions(
-    __name__,
-    """
-    exp2: x -> 2.0 ** floating(x)
-    is_float: x -> dtype(x).is_floating_point()
-    is_integer: x -> dtype(x).is_integer()
-    log1p: x ->
-        # Twice Atanh of x / (x + 2), which is exact near zero; Log from 1 on.
-        x = floating(x)
-        Where(x < 1.0, Atanh(x / (x + 2.0)) * 2.0, Log(x + 1.0))
-    never: x ->
-        # False for every element of `x`, which holds no NaN.
-        x != x
-    trunc: x -> Sign(x) * Floor(Abs(x)) if is_float(x) else x
-    """,
-    public=True,
+
+@primitive("Exp2")
+def exp2(op: Builder, x: Tensor) -> Tensor:
+    """Pow of 2."""
+    return op.Pow(2.0, floating(op, x))
+
+
+@function
+def is_float(op: Builder, x: Tensor) -> bool:
+    """True for floats."""
+    return op.dtype(x).is_floating_point()
+
+
+def is_integer(op: Builder, x: Tensor) -> bool:
+    """True for ints."""
+    return op.dtype(x).is_integer()
+
+
+@primitive("Log1p")
+def log1p(op: Builder, x: Tensor) -> Tensor:
+    """Twice Atanh of x / (x + 2), which is exact near zero; Log from 1 on."""
+    x = floating(op, x)
+    return op.Where(op.Less(x, 1.0), op.Atanh(x / (x + 2.0)) * 2.0, op.Log(x + 1.0))
+
+
+def never(op: Builder, x: Tensor) -> Tensor:
+    """False for every element of `x`, which holds no NaN."""
+    return op.Not(op.Equal(x, x))
+
+
+@primitive("Trunc")
+def trunc(op: Builder, x: Tensor) -> Value:
+    """Sign, Abs, Floor, Mul; nothing for ints."""
+    return op.Sign(x) * op.Floor(op.Abs(x)) if is_float(op, x) else x
+
+
+@primitives(
+    {
+        "ACos AcosExt": "Acos",
+        "Acosh AcoshExt": "Acosh",
+        "Asin AsinExt": "Asin",
+        "Asinh AsinhExt": "Asinh",
+        "Atan AtanExt": "Atan",
+        "Atanh": "Atanh",
+        "Cos": "Cos",
+        "Cosh": "Cosh",
+        "Erf": "Erf",
+        "Exp": "Exp",
+        "Inv Reciprocal": "Reciprocal",
+        "Log": "Log",
+        "Sin": "Sin",
+        "Sinh": "Sinh",
+        "Sqrt": "Sqrt",
+        "Tan": "Tan",
+    }
 )
-formulas(
-    __name__,
-    """
-    ACos AcosExt: x -> Acos(floating(x))
-    Abs: x -> Abs(x)
-    Acosh AcoshExt: x -> Acosh(floating(x))
-    Angle: x ->
-        # Pi where the number is less than 0, else 0.
-        x = floating(x)
-        Where(IsNaN(x), x, Where(x < 0.0, like(pi, x), like(0.0, x)))
-    Asin AsinExt: x -> Asin(floating(x))
-    Asinh AsinhExt: x -> Asinh(floating(x))
-    Atan AtanExt: x -> Atan(floating(x))
-    Atanh: x -> Atanh(floating(x))
-    BitwiseNot Invert: x -> BitwiseNot(x)
-    Ceil: x -> Ceil(x) if is_float(x) else x
-    Cos: x -> Cos(floating(x))
-    Cosh: x -> Cosh(floating(x))
-    Eps: x ->
-        # Expand of the distance from 1 to the next number.
-        Expand(like(float(np.finfo(dtype(x).numpy()).eps), x), Shape(x))
-    Erf: x -> Erf(floating(x))
-    Erfc: x -> 1 - Erf(floating(x))
-    Exp: x -> Exp(floating(x))
-    Exp2: x -> exp2(x)
-    Expm1: x ->
-        # Twice Sinh of x / 2 by Exp of x / 2, which is exact near zero.
-        half = Max(floating(x) * 0.5, -20.0)  # Sinh is infinite far below, where Exp is 0
-        Sinh(half) * Exp(half) * 2.0
-    Floor: x -> Floor(x) if is_float(x) else x
-    Frac: x -> x - trunc(x)
-    Imag: x -> Expand(like(0.0, x), Shape(x))
-    Inv Reciprocal: x -> Reciprocal(floating(x))
-    IsFinite: x ->
-        # Neither IsInf nor IsNaN; true for ints.
-        ~(IsInf(x) | IsNaN(x) if is_float(x) else never(x))
-    IsInf: x -> IsInf(x) if is_float(x) else never(x)
-    IsNan: x -> IsNaN(x) if is_float(x) else never(x)
-    IsNegInf: x -> IsInf(x, detect_positive=0) if is_float(x) else never(x)
-    Log: x -> Log(floating(x))
-    Log10: x -> Log(floating(x)) / log(10)
-    Log1p: x ->
-        # Twice Atanh of x / (x + 2), which is exact near zero; Log from 1 on.
-        log1p(x)
-    Log2: x -> Log(floating(x)) / log(2)
-    Logit: x, eps: float = -1.0 ->
-        # Log of x / (1 - x), x clipped to [eps, 1 - eps] where eps is not negative.
-        if eps > 0.5:  # an element raised to eps stays there, though 1 - eps is less
-            return odds(Where(x < eps, like(eps, x), Min(x, 1.0 - eps)))
-        odds(Clip(x, eps, 1.0 - eps) if eps >= 0 else x)
-    NanToNum: x, nan: float | None = None, posinf: float | None = None, neginf: float | None = None ->
-        # A number for NaN and each infinity, by Where.
-        if not is_float(x):
-            return x
-        largest = _LARGEST.get(dtype(x), float(np.finfo(np.float32).max))  # MindSpore's of float64, too
-        above, below = IsInf(x, detect_negative=0), IsInf(x, detect_positive=0)
-        x = Where(IsNaN(x), 0.0 if nan is None else nan, x)
-        x = Where(above, largest if posinf is None else posinf, x)
-        Where(below, -largest if neginf is None else neginf, x)
-    Neg: x -> Neg(x)
-    NextAfter: x, other ->
-        # Add of the distance to the next number, from the exponent, in float64.
-        if dtype(x) not in _FRACTION:
-            raise Unsupported(f"computes with {dtype(x).name}, but only float32 and float64 are supported")
-        here, there = cast(x, DOUBLE), cast(other, DOUBLE)
-        size, way, upwards = Abs(here), Sign(there - here), Sign(here)
-        exponent = Floor(Log(size) / log(2.0))
-        for _ in range(2):  # the logarithm is rounded: the exponent may be one off
-            power = 2.0**exponent
-            exponent = exponent - cast(power > size, DOUBLE) + cast(power * 2.0 <= size, DOUBLE)
-        # Towards zero from a power of two the numbers lie twice as dense.
-        dense = (way * upwards < 0.0) & (2.0**exponent == size)
-        exponent = Max(exponent - cast(dense, DOUBLE), _LOWEST[dtype(x)]) - _FRACTION[dtype(x)]
-        beyond = here + way * 2.0**exponent
-        # From an infinity MindSpore gives the greatest number of float64, and of float32 the infinity.
-        greatest = float(np.finfo(np.float64).max) if dtype(x) is DOUBLE else inf
-        beyond = Where(IsInf(here), upwards * greatest, beyond)
-        strange = IsNaN(here) | IsNaN(there)
-        cast(Where(strange, nan, Where(here == there, there, beyond)), dtype(x))
-    Real Conj: x -> x
-    Rint: x -> Round(x)
-    Round: x, decimals: int = 0 ->
-        # Round, between Mul and Div where decimals are asked for; nothing for ints.
-        if not decimals or not is_float(x):
-            return Round(x) if is_float(x) else x
-        scale = float(10 ** abs(decimals))
-        Round(x * scale) / scale if decimals > 0 else Round(x / scale) * scale
-    Rsqrt: x -> Reciprocal(Sqrt(floating(x)))
-    Sign: x ->
-        # Sign; 0 for NaN.
-        Where(IsNaN(x), 0, Sign(x)) if is_float(x) else Sign(x)
-    Sin: x -> Sin(floating(x))
-    Sinc: x ->
-        # Sin of x times pi over itself, and 1 at 0; NaN at False, as MindSpore has it.
-        turn = floating(x) * pi
-        if dtype(x) is BOOL:
-            return Sin(turn) / turn
-        zero = turn == 0.0
-        safe = Where(zero, 1.0, turn)
-        Where(zero, 1.0, Sin(safe) / safe)
-    Sinh: x -> Sinh(floating(x))
-    Sqrt: x -> Sqrt(floating(x))
-    Square: x -> x * x
-    Tan: x -> Tan(floating(x))
-    Trunc: x ->
-        # Sign, Abs, Floor, Mul; nothing for ints.
-        trunc(x)
-    """,
-)
-functions(
-    __name__,
-    """
-    odds: x -> Log(x / (1.0 - x))
-    """,
-)
+def _of_floats(op: Builder, op_type: str, x: Tensor) -> Value:
+    """{op_type}; ints as floats."""
+    return op.op(op_type, floating(op, x))
+
+
+@primitives({"Abs": "Abs", "BitwiseNot Invert": "BitwiseNot", "Neg": "Neg", "Rint": "Round"})
+def _one_operator(op: Builder, op_type: str, x: Tensor) -> Value:
+    """{op_type}."""
+    return op.op(op_type, x)
+
+
+@primitive("Angle")
+def _angle(op: Builder, x: Tensor) -> Value:
+    """Pi where the number is less than 0, else 0."""
+    x = floating(op, x)
+    return op.Where(op.IsNaN(x), x, op.Where(op.Less(x, 0.0), op.like(math.pi, x), op.like(0.0, x)))
+
+
+@primitives({"Ceil": "Ceil", "Floor": "Floor"})
+def _rounded(op: Builder, op_type: str, x: Tensor) -> Value:
+    """{op_type}; nothing for ints."""
+    return op.op(op_type, x) if is_float(op, x) else x
+
+
+@primitive("Eps")
+def _eps(op: Builder, x: Tensor) -> Value:
+    """Expand of the distance from 1 to the next number."""
+    return op.Expand(op.like(float(np.finfo(op.dtype(x).numpy()).eps), x), op.Shape(x))
+
+
+@primitive("Erfc")
+def _erfc(op: Builder, x: Tensor) -> Value:
+    return 1 - op.Erf(floating(op, x))
+
+
+@primitive("Expm1")
+def _expm1(op: Builder, x: Tensor) -> Value:
+    """Twice Sinh of x / 2 by Exp of x / 2, which is exact near zero."""
+    half = op.Max(floating(op, x) * 0.5, -20.0)  # Sinh is infinite far below, where Exp is 0
+    return op.Sinh(half) * op.Exp(half) * 2.0
+
+
+@primitive("Frac")
+def _frac(op: Builder, x: Tensor) -> Value:
+    return x - trunc(op, x)
+
+
+@primitive("Imag")
+def _imag(op: Builder, x: Tensor) -> Value:
+    return op.Expand(op.like(0.0, x), op.Shape(x))
+
+
+@primitive("IsFinite")
+def _is_finite(op: Builder, x: Tensor) -> Value:
+    """Neither IsInf nor IsNaN; true for ints."""
+    return op.Not(op.Or(op.IsInf(x), op.IsNaN(x)) if is_float(op, x) else never(op, x))
+
+
+@primitives({"IsInf": "IsInf", "IsNan": "IsNaN"})
+def _strange(op: Builder, op_type: str, x: Tensor) -> Value:
+    """{op_type}; false for ints."""
+    return op.op(op_type, x) if is_float(op, x) else never(op, x)
+
+
+@primitive("IsNegInf")
+def _is_neg_inf(op: Builder, x: Tensor) -> Value:
+    return op.IsInf(x, detect_positive=0) if is_float(op, x) else never(op, x)
+
+
+@primitive("Log10")
+def _log10(op: Builder, x: Tensor) -> Value:
+    return op.Log(floating(op, x)) / math.log(10)
+
+
+@primitive("Log2")
+def _log2(op: Builder, x: Tensor) -> Value:
+    return op.Log(floating(op, x)) / math.log(2)
+
+
+@primitive("Logit")
+def _logit(op: Builder, x: Tensor, eps: float = -1.0) -> Value:
+    """Log of x / (1 - x), x clipped to [eps, 1 - eps] where eps is not negative."""
+    if eps > 0.5:  # an element raised to eps stays there, though 1 - eps is less
+        return _odds(op, op.Where(op.Less(x, eps), op.like(eps, x), op.Min(x, 1.0 - eps)))
+    return _odds(op, op.Clip(x, eps, 1.0 - eps) if eps >= 0 else x)
+
+
+@primitive("NanToNum")
+def _nan_to_num(
+    op: Builder, x: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Value:
+    """A number for NaN and each infinity, by Where."""
+    if not is_float(op, x):
+        return x
+    largest = _LARGEST.get(op.dtype(x), float(np.finfo(np.float32).max))  # MindSpore's of float64, too
+    above, below = op.IsInf(x, detect_negative=0), op.IsInf(x, detect_positive=0)
+    x = op.Where(op.IsNaN(x), 0.0 if nan is None else nan, x)
+    x = op.Where(above, largest if posinf is None else posinf, x)
+    return op.Where(below, -largest if neginf is None else neginf, x)
+
+
+@primitive("NextAfter")
+def _next_after(op: Builder, x: Tensor, other: Tensor) -> Value:
+    """Add of the distance to the next number, from the exponent, in float64."""
+    if op.dtype(x) not in _FRACTION:
+        raise Unsupported(f"computes with {op.dtype(x).name}, but only float32 and float64 are supported")
+    here, there = op.cast(x, ir.DataType.DOUBLE), op.cast(other, ir.DataType.DOUBLE)
+    size, way, upwards = op.Abs(here), op.Sign(there - here), op.Sign(here)
+    exponent = op.Floor(op.Log(size) / math.log(2.0))
+    for _ in range(2):  # the logarithm is rounded: the exponent may be one off
+        power = op.Pow(2.0, exponent)
+        exponent = (
+            exponent
+            - op.cast(op.Greater(power, size), ir.DataType.DOUBLE)
+            + op.cast(op.LessOrEqual(power * 2.0, size), ir.DataType.DOUBLE)
+        )
+    # Towards zero from a power of two the numbers lie twice as dense.
+    dense = op.And(op.Less(way * upwards, 0.0), op.Equal(op.Pow(2.0, exponent), size))
+    exponent = (
+        op.Max(exponent - op.cast(dense, ir.DataType.DOUBLE), _LOWEST[op.dtype(x)]) - _FRACTION[op.dtype(x)]
+    )
+    beyond = here + way * op.Pow(2.0, exponent)
+    # From an infinity MindSpore gives the greatest number of float64, and of float32 the infinity.
+    greatest = float(np.finfo(np.float64).max) if op.dtype(x) is ir.DataType.DOUBLE else math.inf
+    beyond = op.Where(op.IsInf(here), upwards * greatest, beyond)
+    strange = op.Or(op.IsNaN(here), op.IsNaN(there))
+    return op.cast(op.Where(strange, math.nan, op.Where(op.Equal(here, there), there, beyond)), op.dtype(x))
+
+
+@primitive("Real", "Conj")
+def _real(op: Builder, x: Tensor) -> Value:
+    return x
+
+
+@primitive("Round")
+def _round(op: Builder, x: Tensor, decimals: int = 0) -> Value:
+    """Round, between Mul and Div where decimals are asked for; nothing for ints."""
+    if not decimals or not is_float(op, x):
+        return op.Round(x) if is_float(op, x) else x
+    scale = float(10 ** abs(decimals))
+    return op.Round(x * scale) / scale if decimals > 0 else op.Round(x / scale) * scale
+
+
+@primitive("Rsqrt")
+def _rsqrt(op: Builder, x: Tensor) -> Value:
+    return op.Reciprocal(op.Sqrt(floating(op, x)))
+
+
+@primitive("Sign")
+def _sign(op: Builder, x: Tensor) -> Value:
+    """Sign; 0 for NaN."""
+    return op.Where(op.IsNaN(x), 0, op.Sign(x)) if is_float(op, x) else op.Sign(x)
+
+
+@primitive("Sinc")
+def _sinc(op: Builder, x: Tensor) -> Value:
+    """Sin of x times pi over itself, and 1 at 0; NaN at False, as MindSpore has it."""
+    turn = floating(op, x) * math.pi
+    if op.dtype(x) is ir.DataType.BOOL:
+        return op.Sin(turn) / turn
+    zero = op.Equal(turn, 0.0)
+    safe = op.Where(zero, 1.0, turn)
+    return op.Where(zero, 1.0, op.Sin(safe) / safe)
+
+
+@primitive("Square")
+def _square(op: Builder, x: Tensor) -> Value:
+    return x * x
+
+
+def _odds(op: Builder, x: Tensor) -> Tensor:
+    return op.Log(x / (1.0 - x))
+
 
 # -- one operand -----------------------------------------------------------------------------------
 
 
-@function
 def floating(b: Builder, x: Tensor) -> Tensor:
     """Floats as they are; ints in the type that MindSpore computes in: that of the result, or float32."""
     if b.dtype(x).is_floating_point():
@@ -163,7 +262,6 @@ def floating(b: Builder, x: Tensor) -> Tensor:
 # -- two operands ----------------------------------------------------------------------------------
 
 
-@function
 def promoted(b: Builder, x: Value, y: Value) -> tuple[Tensor, Tensor]:
     """Both in the type that holds both: MindSpore mixes types, ONNX does not."""
     if isinstance(x, ir.Value):
@@ -195,7 +293,6 @@ def _signed_holder(dtype: ir.DataType) -> ir.DataType:
     return ir.DataType.INT32 if dtype.bitwidth <= 16 else ir.DataType.INT64
 
 
-@function
 def beside(b: Builder, value: Value, x: Tensor) -> Tensor:
     """`value` in the type of `x`."""
     return b.cast(b.operand(value, x), b.dtype(x))

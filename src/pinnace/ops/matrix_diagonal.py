@@ -11,7 +11,6 @@ import onnx_ir as ir
 from pinnace.ops import binding
 from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function
 from pinnace.ops.room import room, span
 from pinnace.ops.table import Ints, Tensor, primitive
 from pinnace.ops.values import Unsupported, Value
@@ -19,7 +18,6 @@ from pinnace.ops.values import Unsupported, Value
 _Align = Literal["RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT"]
 
 
-@function
 def _tail(b: Builder, x: Tensor, count: int) -> tuple[int, ...]:
     """The last dimensions, which must be known now."""
     dims = tuple(d for d in b.shape(x)[-count:] if d is not None)
@@ -38,7 +36,6 @@ def _diagonal_places(rows: int, columns: int, offset: int) -> npt.NDArray[np.int
     return (np.arange(count) + row) * columns + np.arange(count) + column
 
 
-@function
 def _gathered(b: Builder, x: Tensor, folded: int, places: npt.NDArray[np.int64], *more: Tensor) -> Tensor:
     """Elements of the last `folded` dimensions as one; what `more` holds follows them."""
     lead = b.dims(x, stop=-folded)
@@ -122,24 +119,27 @@ def matrix_diag(
     return _gathered(b, x, folded, np.where(sources < 0, count, sources), b.scalar(padding_value))
 
 
-formulas(
-    __name__,
-    """
-    MatrixDiagPartV3: x, k: Ints, padding_value, align: _Align = "RIGHT_LEFT" ->
-        # Gather, of the matrix and of what fills up.
-        first, last = _band(k)
-        rows, columns = tail(x, 2)
-        places = _Diagonals(first, last, rows, columns, align).places()
-        places = np.where(places < 0, rows * columns, places)
-        gathered(x, 2, places[0] if first == last else places, scalar(padding_value))
-    MatrixSetDiagV3: x, diagonal, k: Ints, align: _Align = "RIGHT_LEFT" ->
-        # Gather, of the matrix and of the diagonals.
-        first, last = _band(k)
-        rows, columns = tail(x, 2)
-        sources = _Diagonals(first, last, rows, columns, align).sources()
-        own = np.arange(rows * columns).reshape(rows, columns)
-        lead = dims(x, stop=-2)
-        flat = diagonal if first == last else reshape(diagonal, [*lead, -1])
-        gathered(x, 2, np.where(sources < 0, own, sources + rows * columns), flat)
-    """,
-)
+@primitive("MatrixDiagPartV3")
+def _matrix_diag_part_v3(
+    op: Builder, x: Tensor, k: Ints, padding_value: Tensor, align: _Align = "RIGHT_LEFT"
+) -> Value:
+    """Gather, of the matrix and of what fills up."""
+    first, last = _band(k)
+    rows, columns = _tail(op, x, 2)
+    places = _Diagonals(first, last, rows, columns, align).places()
+    places = np.where(places < 0, rows * columns, places)
+    return _gathered(op, x, 2, places[0] if first == last else places, op.scalar(padding_value))
+
+
+@primitive("MatrixSetDiagV3")
+def _matrix_set_diag_v3(
+    op: Builder, x: Tensor, diagonal: Tensor, k: Ints, align: _Align = "RIGHT_LEFT"
+) -> Value:
+    """Gather, of the matrix and of the diagonals."""
+    first, last = _band(k)
+    rows, columns = _tail(op, x, 2)
+    sources = _Diagonals(first, last, rows, columns, align).sources()
+    own = np.arange(rows * columns).reshape(rows, columns)
+    lead = op.dims(x, stop=-2)
+    flat = diagonal if first == last else op.reshape(diagonal, [*lead, -1])
+    return _gathered(op, x, 2, np.where(sources < 0, own, sources + rows * columns), flat)

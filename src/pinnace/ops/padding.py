@@ -9,15 +9,13 @@ import numpy as np
 
 from pinnace.ops import binding
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function
 from pinnace.ops.room import span
-from pinnace.ops.table import Dims, Ints, Tensor, primitive
+from pinnace.ops.table import Dims, Ints, Tensor, primitive, primitives
 from pinnace.ops.values import Value
 
 _Pair = tuple[int | Tensor, int | Tensor]
 
 
-@function
 def padded(
     b: Builder, x: Tensor, pairs: Sequence[_Pair], mode: str = "constant", value: Value = None
 ) -> Tensor:
@@ -60,7 +58,6 @@ def pad_v3(
 _MODES = {"circular": "wrap", "replicate": "edge"}
 
 
-@function
 def _from_last(b: Builder, x: Tensor, pairs: Sequence[_Pair]) -> list[_Pair]:
     """A pair for each dimension, of pairs that begin with the last one."""
     return [(0, 0)] * (b.rank(x) - len(pairs)) + list(reversed(pairs))
@@ -75,7 +72,6 @@ def mirror_pad(
     return padded(b, x, _pairs(numbers), "reflect") if mode == "REFLECT" else mirrored(b, x, numbers)
 
 
-@function
 def mirrored(b: Builder, x: Tensor, paddings: Ints) -> Tensor:
     """Each dimension between its mirror images, the border included."""
     for axis, (before, after) in enumerate(zip(paddings[::2], paddings[1::2], strict=True)):
@@ -87,14 +83,18 @@ def mirrored(b: Builder, x: Tensor, paddings: Ints) -> Tensor:
     return x
 
 
-formulas(
-    __name__,
-    """
-    Padding: x, pad_dim_size: int = 8 -> padded(x, [(0, 0)] * (rank(x) - 1) + [(0, pad_dim_size - 1)])
-    ReflectionPad1D("reflect") ReflectionPad2D("reflect") ReflectionPad3D("reflect") ReplicationPad1D("edge")
-        ReplicationPad2D("edge") ReplicationPad3D("edge") ConstantPadND("constant"): mode, x, padding: Dims,
-        value: Value = None ->
-        # Pad, mode {mode}.
-        padded(x, from_last(x, _pairs(padding)), mode, value)
-    """,
+@primitive("Padding")
+def _padding(op: Builder, x: Tensor, pad_dim_size: int = 8) -> Value:
+    return padded(op, x, [(0, 0)] * (op.rank(x) - 1) + [(0, pad_dim_size - 1)])
+
+
+@primitives(
+    {
+        "ReflectionPad1D ReflectionPad2D ReflectionPad3D": "reflect",
+        "ReplicationPad1D ReplicationPad2D ReplicationPad3D": "edge",
+        "ConstantPadND": "constant",
+    }
 )
+def _reflection_pad1_d(op: Builder, mode: str, x: Tensor, padding: Dims, value: Value = None) -> Value:
+    """Pad, mode {mode}."""
+    return padded(op, x, _from_last(op, x, _pairs(padding)), mode, value)

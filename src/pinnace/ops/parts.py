@@ -5,45 +5,50 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function, functions
+from pinnace.ops.room import span
 from pinnace.ops.table import Ints, Tensor, Tensors, primitive
 from pinnace.ops.values import Unsupported, Value
 
-formulas(
-    __name__,
-    """
-    Chunk: x, chunks: int, dim: int = 0 ->
-        # Split into parts of one size, the last one smaller.
-        total = known_size(x, dim)
-        split_tensor(x, -(-total // chunks), dim) if total else (x,) * span(chunks)
-    Concat ConcatD ParallelConcat SequenceConcat; N inputNums shape: items: Tensors, axis: int = 0 ->
-        # Concat.
-        items[0] if len(items) == 1 else Concat(*same_type(items), axis=axis)
-    SplitWithSize: x, split_sections: Ints, dim: int = 0 -> split_into(x, split_sections, dim)
-    Stack StackExt Pack; num N: items: Tensors, axis: int = 0 ->
-        # Unsqueeze of each, and Concat.
-        axis = axis % (rank(items[0]) + 1)
-        raised = [Unsqueeze(t, [axis]) for t in items]
-        Concat(*same_type(raised), axis=axis)
-    Unstack; num: x, axis: int = 0 ->
-        # Split, and Squeeze of each.
-        count = dim(x, axis)
-        if not isinstance(count, int):
-            raise Unsupported("needs the dimension that it takes apart fixed")
-        tuple([Squeeze(part, [axis]) for part in split_into(x, [1] * count, axis)])
-    """,
-)
+
+@primitive("Chunk")
+def _chunk(op: Builder, x: Tensor, chunks: int, dim: int = 0) -> Value:
+    """Split into parts of one size, the last one smaller."""
+    total = _known_size(op, x, dim)
+    return split_tensor(op, x, -(-total // chunks), dim) if total else (x,) * span(chunks)
 
 
-functions(
-    __name__,
-    """
-    same_type: tensors -> [cast(t, dtype(tensors[0])) for t in tensors]
-    """,
-)
+@primitive("Concat", "ConcatD", "ParallelConcat", "SequenceConcat", unused="N inputNums shape")
+def _concat(op: Builder, items: Tensors, axis: int = 0) -> Value:
+    """Concat."""
+    return items[0] if len(items) == 1 else op.Concat(*_same_type(op, items), axis=axis)
 
 
-@function
+@primitive("SplitWithSize")
+def _split_with_size(op: Builder, x: Tensor, split_sections: Ints, dim: int = 0) -> Value:
+    return split_into(op, x, split_sections, dim)
+
+
+@primitive("Stack", "StackExt", "Pack", unused="num N")
+def _stack(op: Builder, items: Tensors, axis: int = 0) -> Value:
+    """Unsqueeze of each, and Concat."""
+    axis = axis % (op.rank(items[0]) + 1)
+    raised = [op.Unsqueeze(t, [axis]) for t in items]
+    return op.Concat(*_same_type(op, raised), axis=axis)
+
+
+@primitive("Unstack", unused="num")
+def _unstack(op: Builder, x: Tensor, axis: int = 0) -> Value:
+    """Split, and Squeeze of each."""
+    count = op.dim(x, axis)
+    if not isinstance(count, int):
+        raise Unsupported("needs the dimension that it takes apart fixed")
+    return tuple([op.Squeeze(part, [axis]) for part in split_into(op, x, [1] * count, axis)])
+
+
+def _same_type(op: Builder, tensors: Value) -> Value:
+    return [op.cast(t, op.dtype(tensors[0])) for t in tensors]
+
+
 def split_into(b: Builder, x: Tensor, sizes: Sequence[int], axis: int) -> tuple[Tensor, ...]:
     """Parts of the given sizes."""
     return (x,) if len(sizes) == 1 else b.ops("Split", len(sizes), x, list(sizes), axis=axis)
@@ -66,7 +71,6 @@ def _check_parts(b: Builder, x: Tensor, axis: int, parts: int) -> None:
         raise Unsupported(f"splits a dimension of {size} into {parts} equal parts")
 
 
-@function
 @primitive("SplitTensor")
 def split_tensor(b: Builder, x: Tensor, split_size: int, dim: int = 0) -> Value:
     """Split into parts of one size, the last one smaller."""
@@ -74,7 +78,6 @@ def split_tensor(b: Builder, x: Tensor, split_size: int, dim: int = 0) -> Value:
     return split_into(b, x, [min(split_size, total - i) for i in range(0, total, split_size)], dim)
 
 
-@function
 def _known_size(b: Builder, x: Tensor, axis: int) -> int:
     total = b.dim(x, axis)
     if not isinstance(total, int):

@@ -9,61 +9,76 @@ from typing import Literal
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, functions
 from pinnace.ops.parts import split_into
 from pinnace.ops.room import room
-from pinnace.ops.table import Tensor, primitive
+from pinnace.ops.table import Ints, Tensor, primitive
 from pinnace.ops.values import Unsupported, Value
 
-formulas(
-    __name__,
-    """
-    CTCGreedyDecoder: x, sequence_length, merge_repeated: bool = True ->
-        # ArgMax, and NonZero of what is no blank, no repetition and within the length.
-        blank = tensor(dim(x, 2)) - constant(1, np.int64)
-        best = transpose(ArgMax(x, axis=2, keepdims=0), (1, 0))
-        within = counting(dim(x, 0)) < Unsqueeze(cast(sequence_length, INT64), [1])
-        # The first has none before it: -1 is no class.
-        before = Pad(Slice(best, [0], [-1], [1]), [0, 1, 0, 0], constant(-1, np.int64))
-        kept = within & (best < blank)
-        kept = kept & (best != before) if merge_repeated else kept
-        counted = CumSum(cast(kept, INT64), constant(1, np.int64))
-        places = Transpose(NonZero(kept), perm=[1, 0])
-        columns = Unsqueeze(GatherND(counted, places) - 1, [1])
-        indices = Concat(Slice(places, [0], [1], [1]), columns, axis=1)
-        longest = Unsqueeze(ReduceMax(counted, keepdims=0), [0])
-        size = Concat(Shape(x, start=1, end=2), longest, axis=0)
-        peaks = transpose(ReduceMax(x, [2], keepdims=0), (1, 0))
-        likely = ReduceSum(Where(within, peaks, 0.0), [1], keepdims=1)
-        indices, GatherND(best, places), size, 0.0 - likely
-    DynamicGRUV2; placeholder_index is_training: x, weight_input, weight_hidden, bias_input: Tensor | None,
-        bias_hidden: Tensor | None, seq_length: Value, init_h, *,
-        direction: Literal["UNIDIRECTIONAL", "FORWARD"] = "UNIDIRECTIONAL",
-        gate_order: Literal["rzh", "zrh"] = "rzh",
-        reset_after: bool = True ->
-        # GRU; its gates, which training needs, are not given.
-        if seq_length is not None:
-            raise Unsupported("has lengths of its own for each batch")
-        hidden, order = static_shape(weight_hidden)[0], (1, 0, 2) if gate_order == "rzh" else (0, 1, 2)
-        none = constant(np.zeros(room(1, 3 * hidden), np.float32))
-        wide, weights, recurrence, start = [cast(t, FLOAT) for t in (x, weight_input, weight_hidden, init_h)]
-        given = [none if t is None else cast(t, FLOAT) for t in (bias_input, bias_hidden)]
-        biases = [t if t is none else gate_bias(t, 3, order) for t in given]
-        y = GRU(
-            wide,
-            gate_rows(weights, 3, order),
-            gate_rows(recurrence, 3, order),
-            Concat(*biases, axis=1),
-            None,
-            start if rank(init_h) == 3 else Unsqueeze(start, [0]),
-            hidden_size=hidden,
-            linear_before_reset=reset_after,
-        )
-        y = cast(Squeeze(y, [1]), result(init_h))
-        y, y, None, None, None, None
-    """,
-)
+
+@primitive("CTCGreedyDecoder")
+def _ctc_greedy_decoder(
+    op: Builder, x: Tensor, sequence_length: Tensor, merge_repeated: bool = True
+) -> Value:
+    """ArgMax, and NonZero of what is no blank, no repetition and within the length."""
+    blank = op.tensor(op.dim(x, 2)) - op.constant(1, np.int64)
+    best = op.transpose(op.ArgMax(x, axis=2, keepdims=0), (1, 0))
+    within = op.Less(
+        counting(op, op.dim(x, 0)), op.Unsqueeze(op.cast(sequence_length, ir.DataType.INT64), [1])
+    )
+    # The first has none before it: -1 is no class.
+    before = op.Pad(op.Slice(best, [0], [-1], [1]), [0, 1, 0, 0], op.constant(-1, np.int64))
+    kept = op.And(within, op.Less(best, blank))
+    kept = op.And(kept, op.Not(op.Equal(best, before))) if merge_repeated else kept
+    counted = op.CumSum(op.cast(kept, ir.DataType.INT64), op.constant(1, np.int64))
+    places = op.Transpose(op.NonZero(kept), perm=[1, 0])
+    columns = op.Unsqueeze(op.GatherND(counted, places) - 1, [1])
+    indices = op.Concat(op.Slice(places, [0], [1], [1]), columns, axis=1)
+    longest = op.Unsqueeze(op.ReduceMax(counted, keepdims=0), [0])
+    size = op.Concat(op.Shape(x, start=1, end=2), longest, axis=0)
+    peaks = op.transpose(op.ReduceMax(x, [2], keepdims=0), (1, 0))
+    likely = op.ReduceSum(op.Where(within, peaks, 0.0), [1], keepdims=1)
+    return indices, op.GatherND(best, places), size, 0.0 - likely
+
+
+@primitive("DynamicGRUV2", unused="placeholder_index is_training")
+def _dynamic_gruv2(
+    op: Builder,
+    x: Tensor,
+    weight_input: Tensor,
+    weight_hidden: Tensor,
+    bias_input: Tensor | None,
+    bias_hidden: Tensor | None,
+    seq_length: Value,
+    init_h: Tensor,
+    *,
+    direction: Literal["UNIDIRECTIONAL", "FORWARD"] = "UNIDIRECTIONAL",
+    gate_order: Literal["rzh", "zrh"] = "rzh",
+    reset_after: bool = True,
+) -> Value:
+    """GRU; its gates, which training needs, are not given."""
+    if seq_length is not None:
+        raise Unsupported("has lengths of its own for each batch")
+    hidden, order = op.static_shape(weight_hidden)[0], (1, 0, 2) if gate_order == "rzh" else (0, 1, 2)
+    none = op.constant(np.zeros(room(1, 3 * hidden), np.float32))
+    wide, weights, recurrence, start = [
+        op.cast(t, ir.DataType.FLOAT) for t in (x, weight_input, weight_hidden, init_h)
+    ]
+    given = [none if t is None else op.cast(t, ir.DataType.FLOAT) for t in (bias_input, bias_hidden)]
+    biases = [t if t is none else _gate_bias(op, t, 3, order) for t in given]
+    y = op.GRU(
+        wide,
+        _gate_rows(op, weights, 3, order),
+        _gate_rows(op, recurrence, 3, order),
+        op.Concat(*biases, axis=1),
+        None,
+        start if op.rank(init_h) == 3 else op.Unsqueeze(start, [0]),
+        hidden_size=hidden,
+        linear_before_reset=reset_after,
+    )
+    y = op.cast(op.Squeeze(y, [1]), op.result(init_h))
+    return y, y, None, None, None, None
 
 
 _LSTM_GATES = (0, 3, 1, 2)
@@ -169,19 +184,16 @@ class _Pieces:
 # -- as MindSpore writes them for Ascend -----------------------------------------------------------
 
 
-_gate_rows, _gate_bias = functions(
-    __name__,
-    """
-    gate_rows: x, gates, order ->
-        # Weights (inputs, gates * hidden) as ONNX has them, (1, gates * hidden, inputs), in another order.
-        parts = ops("Split", gates, x, axis=-1, num_outputs=gates)
-        Unsqueeze(transpose(Concat(*[parts[i] for i in order], axis=1), (1, 0)), [0])
-    gate_bias: x, gates, order ->
-        # (1, gates * hidden), in another order.
-        parts = ops("Split", gates, x, axis=0, num_outputs=gates)
-        Unsqueeze(Concat(*[parts[i] for i in order], axis=0), [0])
-    """,
-)
+def _gate_rows(op: Builder, x: Tensor, gates: int, order: Ints) -> Tensor:
+    """Weights (inputs, gates * hidden) as ONNX has them, (1, gates * hidden, inputs), in another order."""
+    parts = op.ops("Split", gates, x, axis=-1, num_outputs=gates)
+    return op.Unsqueeze(op.transpose(op.Concat(*[parts[i] for i in order], axis=1), (1, 0)), [0])
+
+
+def _gate_bias(op: Builder, x: Tensor, gates: int, order: Ints) -> Tensor:
+    """(1, gates * hidden), in another order."""
+    parts = op.ops("Split", gates, x, axis=0, num_outputs=gates)
+    return op.Unsqueeze(op.Concat(*[parts[i] for i in order], axis=0), [0])
 
 
 @primitive("DynamicRNN", unused="is_training")

@@ -9,11 +9,11 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function, functions
-from pinnace.ops.table import Tensor
+from pinnace.ops.math import floating, is_float, promoted
+from pinnace.ops.table import Dtype, Ints, Tensor, Tensors, primitive, primitives
+from pinnace.ops.values import Value
 
 
-@function
 def reduce(b: Builder, op_type: str, x: Tensor, axes: Sequence[int] | None, keep: bool = False) -> Tensor:
     """A reduction operator over `axes`; over all dimensions where there are none."""
     axes = list(axes) if axes and b.rank(x) else None  # MindSpore takes axes 0 and -1 of a scalar
@@ -23,7 +23,6 @@ def reduce(b: Builder, op_type: str, x: Tensor, axes: Sequence[int] | None, keep
     return result
 
 
-@function
 def product(b: Builder, x: Tensor, axes: Sequence[int] | None, keep: bool = False) -> Tensor:
     """The product over `axes`; of integers by Mul of halves: onnxruntime's ReduceProd computes in float64."""
     along = sorted({b.axis(a, x) for a in axes or range(b.rank(x))}) if b.rank(x) else []
@@ -42,7 +41,6 @@ def product(b: Builder, x: Tensor, axes: Sequence[int] | None, keep: bool = Fals
 # -- spread ----------------------------------------------------------------------------------------
 
 
-@function
 def variance(
     b: Builder, x: Tensor, axes: Sequence[int] | None, correction: int, keep: bool = False
 ) -> tuple[Tensor, Tensor]:
@@ -72,98 +70,207 @@ def count(b: Builder, x: Tensor, axes: Sequence[int] | None) -> Tensor:
     return b.cast(total, b.dtype(x))
 
 
-@function
 def as_result(b: Builder, x: Tensor) -> Tensor:
     """`x` in the type that the file declares of the result."""
     return b.cast(x, b.result(x))
 
 
-formulas(
-    __name__,
-    """
-    Argmax("ArgMax") ArgMax("ArgMax") Argmin("ArgMin") ArgMin("ArgMin"): op_type, x, axis: int | None = -1,
-        output_type: Dtype = INT32 ->
-        # {op_type}.
-        cast(place(op_type, x, axis), output_type)
-    ArgMaxExt("ArgMax") ArgMinExt("ArgMin"): op_type, x, dim: int | None = None, keepdim: bool = False ->
-        # {op_type}.
-        place(op_type, x, dim, keepdim)
-    ArgMaxWithValue("Max") ArgMinWithValue("Min"); dimension: which, x, axis: int = 0,
-        keep_dims: bool = False ->
-        # Arg{which}, and Reduce{which}.
-        value, index = best(which, x, axis, keep_dims)
-        as_result(index), value
-    CountNonZero: x, dim: Ints | None = None ->
-        # ReduceSum of what is not zero.
-        there = cast(cast(x, BOOL), INT64)
-        as_result(reduce("ReduceSum", there, dim))
-    EqualCount: x, y -> reshape(as_result(reduce("ReduceSum", cast(Equal(x, y), INT32), None)), [1])
-    EqualExt: x, y ->
-        # Equal and ReduceMin; false where the shapes differ.
-        alike = static_shape(x) == static_shape(y)
-        reduce("ReduceMin", Equal(*promoted(x, y)), None) if alike else constant(False)
-    EuclideanNorm: x, axes: Ints, *, keep_dims: bool = False -> reduce("ReduceL2", x, axes, keep_dims)
-    FloatStatus: x -> reshape(reduce("ReduceMax", cast(IsNaN(x - x), FLOAT), None), [1])
-    L2Loss: x -> reduce("ReduceSumSquare", x, None) * 0.5
-    L2Normalize: x, axis: Ints = (0,), epsilon: float = 0.0001 ->
-        # Div by Sqrt of ReduceSumSquare, not under epsilon.
-        total = reduce("ReduceSumSquare", x, axis, True)
-        x / Sqrt(Max(total, epsilon))
-    LogSumExp: x, dim: Ints | None = None, keepdim: bool = False ->
-        reduce("ReduceLogSumExp", floating(x), dim, keepdim)
-    LpNorm LpNormV2: x, *, p: float = 2.0, axis: Ints | None = None, keep_dims: bool = False,
-        epsilon: float = 1e-12 ->
-        # ReduceL1, ReduceL2, ReduceMax, ReduceMin, or Pow of a sum of Pow; not under epsilon.
-        not_under(norm(x, p, axis, keep_dims), epsilon)
-    MaxDim("Max") MinDim("Min"): which, x, dim: int, keepdim: bool = False ->
-        # Reduce{which}, and Arg{which}.
-        best(which, x, dim, keepdim)
-    Nansum: x, dim: Ints | None = None, keepdim: bool = False, dtype: Dtype | None = None ->
-        # ReduceSum of zeros, by Where, for NaN.
-        x = Where(IsNaN(x), 0, x) if is_float(x) else x
-        reduce("ReduceSum", cast(x, dtype or result(x)), dim, keepdim)
-    Norm LinalgVectorNorm: x, ord: float = 2.0, dim: Ints | None = None, keepdim: bool = False,
-        dtype: Dtype | None = None ->
-        # ReduceL1, ReduceL2, ReduceMax, ReduceMin, or Pow of a sum of Pow.
-        norm(cast(x, dtype or result(x)), ord, dim, keepdim)
-    ReduceAny("ReduceMax", "ReduceSum") Any("ReduceMax", "ReduceSum") AnyExt("ReduceMax", "ReduceSum")
-        ReduceAll("ReduceMin", "ReduceProd") All("ReduceMin", "ReduceProd"): op_type, of_nothing, x,
-        axis: Ints | None = (), keep_dims: bool = False ->
-        # {op_type} of what is not 0.
-        x = cast(x, BOOL)
-        if 0 not in shape(x):
-            return reduce(op_type, x, axis, keep_dims)
-        cast(reduce(of_nothing, cast(x, INT64), axis, keep_dims), BOOL)  # there is no maximum of nothing
-    ReduceMax("ReduceMax") Max("ReduceMax") ReduceMin("ReduceMin") Min("ReduceMin"): op_type, x,
-        axis: Ints | None = (), keep_dims: bool = False ->
-        # {op_type}.
-        reduce(op_type, x, axis, keep_dims)
-    ReduceStd: x, axis: Ints | None = (), unbiased: bool = True, keep_dims: bool = False ->
-        # Sqrt of the mean square distance, and ReduceMean.
-        value, mean = variance(x, axis, int(unbiased), keep_dims)
-        Sqrt(value), mean
-    ReduceProd ProdExt: x, axis: Ints | None = (), keep_dims: bool = False, *, skip_mode: bool = False,
-        dtype: Dtype | None = None ->
-        # ReduceProd, or Mul of halves, in the type of the result.
-        if skip_mode and (not axis):
-            return x
-        product(cast(x, dtype or result(x)), axis, keep_dims)
-    ReduceSum("ReduceSum") SumExt("ReduceSum") ReduceMean("ReduceMean") MeanExt("ReduceMean"): op_type, x,
-        axis: Ints | None = (), keep_dims: bool = False, *, skip_mode: bool = False,
-        dtype: Dtype | None = None ->
-        # {op_type}, in the type of the result.
-        if skip_mode and (not axis):
-            return x
-        reduce(op_type, cast(x, dtype or result(x)), axis, keep_dims)
-    SquareSumAll: x, y -> (reduce("ReduceSumSquare", x, None), reduce("ReduceSumSquare", y, None))
-    Std(True, False) Var(False, False) VarMean(False, True) StdMean(True, True): root, with_mean, x,
-        dim: Ints | None = None, correction: int = 1, keepdim: bool = False ->
-        # The mean square distance, its Sqrt for Std, and ReduceMean for the mean.
-        value, mean = variance(x, dim, correction, keepdim)
-        value = Sqrt(value) if root else value
-        (value, mean) if with_mean else value
-    """,
+@primitives({"Argmax ArgMax": "ArgMax", "Argmin ArgMin": "ArgMin"})
+def _argmax(
+    op: Builder, op_type: str, x: Tensor, axis: int | None = -1, output_type: Dtype = ir.DataType.INT32
+) -> Value:
+    """{op_type}."""
+    return op.cast(_place(op, op_type, x, axis), output_type)
+
+
+@primitives({"ArgMaxExt": "ArgMax", "ArgMinExt": "ArgMin"})
+def _arg_max_ext(
+    op: Builder, op_type: str, x: Tensor, dim: int | None = None, keepdim: bool = False
+) -> Value:
+    """{op_type}."""
+    return _place(op, op_type, x, dim, keepdim)
+
+
+@primitives({"ArgMaxWithValue": "Max", "ArgMinWithValue": "Min"}, unused="dimension")
+def _arg_max_with_value(op: Builder, which: str, x: Tensor, axis: int = 0, keep_dims: bool = False) -> Value:
+    """Arg{which}, and Reduce{which}."""
+    value, index = _best(op, which, x, axis, keep_dims)
+    return as_result(op, index), value
+
+
+@primitive("CountNonZero")
+def _count_non_zero(op: Builder, x: Tensor, dim: Ints | None = None) -> Value:
+    """ReduceSum of what is not zero."""
+    there = op.cast(op.cast(x, ir.DataType.BOOL), ir.DataType.INT64)
+    return as_result(op, reduce(op, "ReduceSum", there, dim))
+
+
+@primitive("EqualCount")
+def _equal_count(op: Builder, x: Tensor, y: Tensor) -> Value:
+    return op.reshape(
+        as_result(op, reduce(op, "ReduceSum", op.cast(op.Equal(x, y), ir.DataType.INT32), None)), [1]
+    )
+
+
+@primitive("EqualExt")
+def _equal_ext(op: Builder, x: Tensor, y: Tensor) -> Value:
+    """Equal and ReduceMin; false where the shapes differ."""
+    alike = op.static_shape(x) == op.static_shape(y)
+    return reduce(op, "ReduceMin", op.Equal(*promoted(op, x, y)), None) if alike else op.constant(False)
+
+
+@primitive("EuclideanNorm")
+def _euclidean_norm(op: Builder, x: Tensor, axes: Ints, *, keep_dims: bool = False) -> Value:
+    return reduce(op, "ReduceL2", x, axes, keep_dims)
+
+
+@primitive("FloatStatus")
+def _float_status(op: Builder, x: Tensor) -> Value:
+    return op.reshape(reduce(op, "ReduceMax", op.cast(op.IsNaN(x - x), ir.DataType.FLOAT), None), [1])
+
+
+@primitive("L2Loss")
+def _l2_loss(op: Builder, x: Tensor) -> Value:
+    return reduce(op, "ReduceSumSquare", x, None) * 0.5
+
+
+@primitive("L2Normalize")
+def _l2_normalize(op: Builder, x: Tensor, axis: Ints = (0,), epsilon: float = 0.0001) -> Value:
+    """Div by Sqrt of ReduceSumSquare, not under epsilon."""
+    total = reduce(op, "ReduceSumSquare", x, axis, True)
+    return x / op.Sqrt(op.Max(total, epsilon))
+
+
+@primitive("LogSumExp")
+def _log_sum_exp(op: Builder, x: Tensor, dim: Ints | None = None, keepdim: bool = False) -> Value:
+    return reduce(op, "ReduceLogSumExp", floating(op, x), dim, keepdim)
+
+
+@primitive("LpNorm", "LpNormV2")
+def _lp_norm(
+    op: Builder,
+    x: Tensor,
+    *,
+    p: float = 2.0,
+    axis: Ints | None = None,
+    keep_dims: bool = False,
+    epsilon: float = 1e-12,
+) -> Value:
+    """ReduceL1, ReduceL2, ReduceMax, ReduceMin, or Pow of a sum of Pow; not under epsilon."""
+    return _not_under(op, norm(op, x, p, axis, keep_dims), epsilon)
+
+
+@primitives({"MaxDim": "Max", "MinDim": "Min"})
+def _max_dim(op: Builder, which: str, x: Tensor, dim: int, keepdim: bool = False) -> Value:
+    """Reduce{which}, and Arg{which}."""
+    return _best(op, which, x, dim, keepdim)
+
+
+@primitive("Nansum")
+def _nansum(
+    op: Builder, x: Tensor, dim: Ints | None = None, keepdim: bool = False, dtype: Dtype | None = None
+) -> Value:
+    """ReduceSum of zeros, by Where, for NaN."""
+    x = op.Where(op.IsNaN(x), 0, x) if is_float(op, x) else x
+    return reduce(op, "ReduceSum", op.cast(x, dtype or op.result(x)), dim, keepdim)
+
+
+@primitive("Norm", "LinalgVectorNorm")
+def _norm(
+    op: Builder,
+    x: Tensor,
+    ord: float = 2.0,
+    dim: Ints | None = None,
+    keepdim: bool = False,
+    dtype: Dtype | None = None,
+) -> Value:
+    """ReduceL1, ReduceL2, ReduceMax, ReduceMin, or Pow of a sum of Pow."""
+    return norm(op, op.cast(x, dtype or op.result(x)), ord, dim, keepdim)
+
+
+@primitives(
+    {"ReduceAny Any AnyExt": ("ReduceMax", "ReduceSum"), "ReduceAll All": ("ReduceMin", "ReduceProd")}
 )
+def _reduce_any(
+    op: Builder, op_type: str, of_nothing: str, x: Tensor, axis: Ints | None = (), keep_dims: bool = False
+) -> Value:
+    """{op_type} of what is not 0."""
+    x = op.cast(x, ir.DataType.BOOL)
+    if 0 not in op.shape(x):
+        return reduce(op, op_type, x, axis, keep_dims)
+    # There is no maximum of nothing.
+    return op.cast(reduce(op, of_nothing, op.cast(x, ir.DataType.INT64), axis, keep_dims), ir.DataType.BOOL)
+
+
+@primitives({"ReduceMax Max": "ReduceMax", "ReduceMin Min": "ReduceMin"})
+def _reduce_max(
+    op: Builder, op_type: str, x: Tensor, axis: Ints | None = (), keep_dims: bool = False
+) -> Value:
+    """{op_type}."""
+    return reduce(op, op_type, x, axis, keep_dims)
+
+
+@primitive("ReduceStd")
+def _reduce_std(
+    op: Builder, x: Tensor, axis: Ints | None = (), unbiased: bool = True, keep_dims: bool = False
+) -> Value:
+    """Sqrt of the mean square distance, and ReduceMean."""
+    value, mean = variance(op, x, axis, int(unbiased), keep_dims)
+    return op.Sqrt(value), mean
+
+
+@primitive("ReduceProd", "ProdExt")
+def _reduce_prod(
+    op: Builder,
+    x: Tensor,
+    axis: Ints | None = (),
+    keep_dims: bool = False,
+    *,
+    skip_mode: bool = False,
+    dtype: Dtype | None = None,
+) -> Value:
+    """ReduceProd, or Mul of halves, in the type of the result."""
+    if skip_mode and (not axis):
+        return x
+    return product(op, op.cast(x, dtype or op.result(x)), axis, keep_dims)
+
+
+@primitives({"ReduceSum SumExt": "ReduceSum", "ReduceMean MeanExt": "ReduceMean"})
+def _reduce_sum(
+    op: Builder,
+    op_type: str,
+    x: Tensor,
+    axis: Ints | None = (),
+    keep_dims: bool = False,
+    *,
+    skip_mode: bool = False,
+    dtype: Dtype | None = None,
+) -> Value:
+    """{op_type}, in the type of the result."""
+    if skip_mode and (not axis):
+        return x
+    return reduce(op, op_type, op.cast(x, dtype or op.result(x)), axis, keep_dims)
+
+
+@primitive("SquareSumAll")
+def _square_sum_all(op: Builder, x: Tensor, y: Tensor) -> Value:
+    return (reduce(op, "ReduceSumSquare", x, None), reduce(op, "ReduceSumSquare", y, None))
+
+
+@primitives({"Std": (True, False), "Var": (False, False), "VarMean": (False, True), "StdMean": (True, True)})
+def _std(
+    op: Builder,
+    root: bool,
+    with_mean: bool,
+    x: Tensor,
+    dim: Ints | None = None,
+    correction: int = 1,
+    keepdim: bool = False,
+) -> Value:
+    """The mean square distance, its Sqrt for Std, and ReduceMean for the mean."""
+    value, mean = variance(op, x, dim, correction, keepdim)
+    value = op.Sqrt(value) if root else value
+    return (value, mean) if with_mean else value
 
 
 _TINY = 1e-10
@@ -173,7 +280,6 @@ _TINY = 1e-10
 # -- norms -----------------------------------------------------------------------------------------
 
 
-@function
 def norm(b: Builder, x: Tensor, p: float, axes: Sequence[int] | None, keep: bool) -> Tensor:
     """The p-norm of vectors along `axes`."""
     if p == 2:
@@ -188,19 +294,19 @@ def norm(b: Builder, x: Tensor, p: float, axes: Sequence[int] | None, keep: bool
     return b.op("Pow", reduce(b, "ReduceSum", b.op("Pow", size, p), axes, keep), 1.0 / p)
 
 
-functions(
-    __name__,
-    """
-    best: which, x, along, keep ->
-        # The best along an axis, and its place.
-        if rank(x) == 0:
-            return x, constant(0, np.int64)
-        reduce(f"Reduce{which}", x, [along], keep), op(f"Arg{which}", x, axis=along, keepdims=keep)
-    not_under: x, epsilon -> x if epsilon <= _TINY else Max(x, epsilon)
-    place: op_type, x, along, keep=False ->
-        # The place of the best along an axis, or in all of x.
-        if along is None or rank(x) == 0:
-            return op(op_type, reshape(x, [-1]), axis=0, keepdims=0)
-        op(op_type, x, axis=along, keepdims=keep)
-    """,
-)
+def _best(op: Builder, which: str, x: Tensor, along: int, keep: bool) -> Tensors:
+    """The best along an axis, and its place."""
+    if op.rank(x) == 0:
+        return x, op.constant(0, np.int64)
+    return reduce(op, f"Reduce{which}", x, [along], keep), op.op(f"Arg{which}", x, axis=along, keepdims=keep)
+
+
+def _not_under(op: Builder, x: Tensor, epsilon: float) -> Tensor:
+    return x if epsilon <= _TINY else op.Max(x, epsilon)
+
+
+def _place(op: Builder, op_type: str, x: Tensor, along: int | None, keep: bool = False) -> Tensor:
+    """The place of the best along an axis, or in all of x."""
+    if along is None or op.rank(x) == 0:
+        return op.op(op_type, op.reshape(x, [-1]), axis=0, keepdims=0)
+    return op.op(op_type, x, axis=along, keepdims=keep)

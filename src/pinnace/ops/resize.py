@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function
+from pinnace.ops.conv import images_back, images_first
+from pinnace.ops.formulas import function
 from pinnace.ops.room import room
-from pinnace.ops.table import Tensor
+from pinnace.ops.table import Dims, Floats, Ints, Tensor, primitive, primitives
+from pinnace.ops.values import Value
 
 
 @function
@@ -38,73 +41,117 @@ _NEAREST = {"align_corners": "round_prefer_ceil", "half_pixel": "round_prefer_ce
 """MindSpore's rounding: of pixels' centers it takes the one over (i + 0.5) * scale."""
 
 
-formulas(
-    __name__,
-    """
-    ResizeArea: x, size: Ints, align_corners: bool = False ->
-        # MatMul with the share of every pixel, for height and for width.
-        _, height, width, _ = static_shape(x)
-        rows, columns = [
-            constant(_shares(old, new, align_corners)) for old, new in zip((height, width), size, strict=True)
-        ]
-        image = transpose(cast(x, FLOAT), (0, 3, 1, 2))
-        image = rows @ (image @ Transpose(columns, perm=[1, 0]))
-        transpose(image, (0, 2, 3, 1))
-    ResizeBicubic: x, size: Dims, align_corners: bool = False, half_pixel_centers: bool = False ->
-        # MatMul with the weights of each place; Resize, cubic, where the sizes are known only at run time.
-        lengths = shape(x)[-2:]
-        if None in lengths or not all([isinstance(s, int) for s in size]):
-            a = -0.5 if half_pixel_centers else -0.75
-            outside = int(half_pixel_centers)
-            where = _coordinates(align_corners, half_pixel_centers)
-            return resized(x, size, where, mode="cubic", cubic_coeff_a=a, exclude_outside=outside)
-        down, along = [
-            constant(cubic_weights(n or 0, int(s), align_corners, half_pixel_centers), dtype(x).numpy())
-            for n, s in zip(lengths, size, strict=True)
-            if isinstance(s, int)
-        ]
-        down @ x @ transpose(along, (1, 0))
-    ResizeBilinearV2 ResizeBilinear: x, size: Dims, align_corners: bool = False,
-        half_pixel_centers: bool = False ->
-        # Resize, linear.
-        resized(x, size, _coordinates(align_corners, half_pixel_centers), mode="linear")
-    ResizeLinear1D: x, size: Dims, coordinate_transformation_mode: str = "align_corners" ->
-        # Resize, linear.
-        where = _MODES.get(coordinate_transformation_mode, coordinate_transformation_mode)
-        resized(x, size, where, mode="linear")
-    ResizeNearestNeighborV2 ResizeNearestNeighbor DynamicResizeNearestNeighbor: x, size: Dims,
-        align_corners: bool = False, half_pixel_centers: bool = False, data_format: str = "NCHW" ->
-        # Resize, nearest.
+@primitive("ResizeArea")
+def _resize_area(op: Builder, x: Tensor, size: Ints, align_corners: bool = False) -> Value:
+    """MatMul with the share of every pixel, for height and for width."""
+    _, height, width, _ = op.static_shape(x)
+    rows, columns = [
+        op.constant(_shares(old, new, align_corners)) for old, new in zip((height, width), size, strict=True)
+    ]
+    image = op.transpose(op.cast(x, ir.DataType.FLOAT), (0, 3, 1, 2))
+    image = op.MatMul(rows, op.MatMul(image, op.Transpose(columns, perm=[1, 0])))
+    return op.transpose(image, (0, 2, 3, 1))
+
+
+@primitive("ResizeBicubic")
+def _resize_bicubic(
+    op: Builder, x: Tensor, size: Dims, align_corners: bool = False, half_pixel_centers: bool = False
+) -> Value:
+    """MatMul with the weights of each place; Resize, cubic, where the sizes are known only at run time."""
+    lengths = op.shape(x)[-2:]
+    if None in lengths or not all(isinstance(s, int) for s in size):
+        a = -0.5 if half_pixel_centers else -0.75
+        outside = int(half_pixel_centers)
         where = _coordinates(align_corners, half_pixel_centers)
-        image = images_first(x, data_format)
-        images_back(resized(image, size, where, mode="nearest", nearest_mode=_NEAREST[where]), data_format)
-    ResizeV2; roi scales: x, roi: Value, scales: Value, sizes: Dims,
-        coordinate_transformation_mode: str = "half_pixel", mode: str = "nearest" ->
-        # Resize.
-        where = coordinate_transformation_mode
-        rounding = "floor" if mode == "nearest" else None
-        coefficient = -0.75 if mode == "cubic" else None
-        resized(x, sizes, where, mode=mode, nearest_mode=rounding, cubic_coeff_a=coefficient)
-    UpsampleBicubic2D("cubic") UpsampleBilinear2D("linear") UpsampleLinear1D("linear")
-        UpsampleTrilinear3D("linear") UpsampleNearest1D("nearest") UpsampleNearest2D("nearest")
-        UpsampleNearest3D("nearest"): mode, x, output_size: Dims | None = None, scales: Floats | None = None,
-        align_corners: bool = False ->
-        # Resize, {mode}.
-        nearest = mode == "nearest"
-        sizes = vector([*dims(x, stop=-len(output_size)), *output_size]) if output_size else None
-        times = None if output_size else factors(x, nearest, scales or ())
-        Resize(
-            x,
-            None,
-            times,
-            sizes,
-            coordinate_transformation_mode="asymmetric" if nearest else _coordinates(align_corners, True),
-            mode=mode,
-            nearest_mode="floor" if nearest else None,
-            cubic_coeff_a=-0.75 if mode == "cubic" else None,
-        )
-    """,
+        return resized(op, x, size, where, mode="cubic", cubic_coeff_a=a, exclude_outside=outside)
+    down, along = [
+        op.constant(cubic_weights(n or 0, int(s), align_corners, half_pixel_centers), op.dtype(x).numpy())
+        for n, s in zip(lengths, size, strict=True)
+        if isinstance(s, int)
+    ]
+    return op.MatMul(op.MatMul(down, x), op.transpose(along, (1, 0)))
+
+
+@primitive("ResizeBilinearV2", "ResizeBilinear")
+def _resize_bilinear_v2(
+    op: Builder, x: Tensor, size: Dims, align_corners: bool = False, half_pixel_centers: bool = False
+) -> Value:
+    """Resize, linear."""
+    return resized(op, x, size, _coordinates(align_corners, half_pixel_centers), mode="linear")
+
+
+@primitive("ResizeLinear1D")
+def _resize_linear1_d(
+    op: Builder, x: Tensor, size: Dims, coordinate_transformation_mode: str = "align_corners"
+) -> Value:
+    """Resize, linear."""
+    where = _MODES.get(coordinate_transformation_mode, coordinate_transformation_mode)
+    return resized(op, x, size, where, mode="linear")
+
+
+@primitive("ResizeNearestNeighborV2", "ResizeNearestNeighbor", "DynamicResizeNearestNeighbor")
+def _resize_nearest_neighbor_v2(
+    op: Builder,
+    x: Tensor,
+    size: Dims,
+    align_corners: bool = False,
+    half_pixel_centers: bool = False,
+    data_format: str = "NCHW",
+) -> Value:
+    """Resize, nearest."""
+    where = _coordinates(align_corners, half_pixel_centers)
+    image = images_first(op, x, data_format)
+    return images_back(
+        op, resized(op, image, size, where, mode="nearest", nearest_mode=_NEAREST[where]), data_format
+    )
+
+
+@primitive("ResizeV2", unused="roi scales")
+def _resize_v2(
+    op: Builder,
+    x: Tensor,
+    roi: Value,
+    scales: Value,
+    sizes: Dims,
+    coordinate_transformation_mode: str = "half_pixel",
+    mode: str = "nearest",
+) -> Value:
+    """Resize."""
+    where = coordinate_transformation_mode
+    rounding = "floor" if mode == "nearest" else None
+    coefficient = -0.75 if mode == "cubic" else None
+    return resized(op, x, sizes, where, mode=mode, nearest_mode=rounding, cubic_coeff_a=coefficient)
+
+
+@primitives(
+    {
+        "UpsampleBicubic2D": "cubic",
+        "UpsampleBilinear2D UpsampleLinear1D UpsampleTrilinear3D": "linear",
+        "UpsampleNearest1D UpsampleNearest2D UpsampleNearest3D": "nearest",
+    }
 )
+def _upsample_bicubic2_d(
+    op: Builder,
+    mode: str,
+    x: Tensor,
+    output_size: Dims | None = None,
+    scales: Floats | None = None,
+    align_corners: bool = False,
+) -> Value:
+    """Resize, {mode}."""
+    nearest = mode == "nearest"
+    sizes = op.vector([*op.dims(x, stop=-len(output_size)), *output_size]) if output_size else None
+    times = None if output_size else _factors(op, x, nearest, scales or ())
+    return op.Resize(
+        x,
+        None,
+        times,
+        sizes,
+        coordinate_transformation_mode="asymmetric" if nearest else _coordinates(align_corners, True),
+        mode=mode,
+        nearest_mode="floor" if nearest else None,
+        cubic_coeff_a=-0.75 if mode == "cubic" else None,
+    )
 
 
 _CUBIC_STEPS = 1024
@@ -145,7 +192,6 @@ def _far(x: float, a: float) -> float:
 _MODES = {"0": "asymmetric", "1": "align_corners", "2": "half_pixel"}
 
 
-@function
 def _factors(b: Builder, x: Tensor, nearest: bool, scales: Sequence[float]) -> npt.NDArray[np.float32]:
     """Scales; to MindSpore a nearest one that keeps or doubles a length does exactly that."""
     factors = [1.0, 1.0]

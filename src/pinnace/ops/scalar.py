@@ -13,7 +13,6 @@ import onnx_ir as ir
 
 from pinnace.ops import binding
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function
 from pinnace.ops.math import promoted
 from pinnace.ops.table import Dtype, Items, Tensor, lowered, primitive, primitives
 from pinnace.ops.values import Unsupported, Value, flatten
@@ -59,36 +58,60 @@ def computed(b: Builder, now: Callable[..., Any], later: str, *operands: Value) 
         raise Unsupported("takes numbers, but gets other values or too few") from None
 
 
-@function
 def _number(b: Builder, value: Value) -> Any:
     known = b.known(value)
     return known.item() if isinstance(known, np.ndarray) and known.size == 1 else known
 
 
-formulas(
-    __name__,
-    """
-    make_range: *bounds: int -> tuple(range(*bounds))
-    ScalarBool scalar_bool: x: Value ->
-        # Nothing where the number is known, else Cast.
-        now = number(x)
-        cast(tensor(x), BOOL) if now is None else bool(now)
-    ScalarUadd scalar_uadd: x: Value -> x
-    SequenceAdd: x: Items, y: Items -> x + y
-    SequenceMul sequence_mul: items: Items, times: int -> items * times
-    SequenceSlice sequence_slice: items: Items, start: int, stop: int, step: int = 1 -> items[start:stop:step]
-    TensorToScalar: x ->
-        # Nothing where the tensor is known, else Reshape.
-        now = known(x)
-        scalar(x) if now is None else now.reshape(-1)[0].item()
-    tuple_setitem list_setitem: items: Items, index: int, value: Value ->
-        # Nothing: a tuple exists only while lowering.
-        tuple([value if i == index % len(items) else item for i, item in enumerate(items)])
-    TupleToTensor ListToTensor tuple_to_array: items: Value, dtype: Dtype | None = None ->
-        # A constant, or Concat.
-        cast(tensor(items), dtype) if dtype is not None else tensor(items)
-    """,
-)
+@primitive("make_range")
+def _make_range(op: Builder, *bounds: int) -> Value:
+    return tuple(range(*bounds))
+
+
+@primitive("ScalarBool", "scalar_bool")
+def _scalar_bool(op: Builder, x: Value) -> Value:
+    """Nothing where the number is known, else Cast."""
+    now = _number(op, x)
+    return op.cast(op.tensor(x), ir.DataType.BOOL) if now is None else bool(now)
+
+
+@primitive("ScalarUadd", "scalar_uadd")
+def _scalar_uadd(op: Builder, x: Value) -> Value:
+    return x
+
+
+@primitive("SequenceAdd")
+def _sequence_add(op: Builder, x: Items, y: Items) -> Value:
+    return x + y
+
+
+@primitive("SequenceMul", "sequence_mul")
+def _sequence_mul(op: Builder, items: Items, times: int) -> Value:
+    return items * times
+
+
+@primitive("SequenceSlice", "sequence_slice")
+def _sequence_slice(op: Builder, items: Items, start: int, stop: int, step: int = 1) -> Value:
+    return items[start:stop:step]
+
+
+@primitive("TensorToScalar")
+def _tensor_to_scalar(op: Builder, x: Tensor) -> Value:
+    """Nothing where the tensor is known, else Reshape."""
+    now = op.known(x)
+    return op.scalar(x) if now is None else now.reshape(-1)[0].item()
+
+
+@primitive("tuple_setitem", "list_setitem")
+def _tuple_setitem(op: Builder, items: Items, index: int, value: Value) -> Value:
+    """Nothing: a tuple exists only while lowering."""
+    return tuple([value if i == index % len(items) else item for i, item in enumerate(items)])
+
+
+@primitive("TupleToTensor", "ListToTensor", "tuple_to_array")
+def _tuple_to_tensor(op: Builder, items: Value, dtype: Dtype | None = None) -> Value:
+    """A constant, or Concat."""
+    return op.cast(op.tensor(items), dtype) if dtype is not None else op.tensor(items)
 
 
 @primitive("ScalarCast", "scalar_cast")

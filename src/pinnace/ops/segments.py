@@ -9,9 +9,8 @@ import onnx_ir as ir
 
 from pinnace.ops.array import filled
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function
-from pinnace.ops.index import scattered_nd, wide_places
-from pinnace.ops.table import Tensor, primitives
+from pinnace.ops.index import places, scattered_nd, wide_places
+from pinnace.ops.table import Dims, Tensor, primitive, primitives
 from pinnace.ops.values import Value
 
 
@@ -22,7 +21,6 @@ def _neutral(reduction: str, dtype: ir.DataType) -> float:
     return limits.min if reduction == "max" else limits.max
 
 
-@function
 @primitives(
     {
         "SegmentSum": "add",
@@ -47,7 +45,6 @@ def sorted_segments(b: Builder, reduction: str, x: Tensor, segment_ids: Tensor) 
     return b.op("Where", b.op("Equal", counts, b.like(0, x)), b.like(0, x), result)
 
 
-@function
 def _scattered_segments(
     b: Builder, x: Tensor, ids: Tensor, dims: Sequence[int | Tensor], reduction: str
 ) -> Tensor:
@@ -55,29 +52,54 @@ def _scattered_segments(
     return scattered_nd(b, start, b.op("Unsqueeze", ids, [-1]), x, reduction)
 
 
-formulas(
-    __name__,
-    """
-    SparseSegmentMean: x, indices, segment_ids ->
-        sorted_segments("mean", Gather(x, places(indices), axis=0), segment_ids)
-    SparseTensorDenseAdd; shape: indices, values, shape: Value, dense ->
-        scattered_nd(dense, indices, values, "add")
-    SparseTensorDenseMatmul: indices, values, shape: Dims, dense, adjoint_st: bool = False,
-        adjoint_dt: bool = False ->
-        # Gather of the rows that values meet, Mul, and ScatterND into zeros, reduction add.
-        dense = transpose(dense, (1, 0)) if adjoint_dt else dense
-        row, column = [Gather(wide_places(indices), [i], axis=1) for i in (0, 1)]
-        to, of = (column, row) if adjoint_st else (row, column)
-        met = Gather(dense, Squeeze(of, [1]), axis=0)
-        product = Unsqueeze(values, [1]) * met
-        size = shape[1] if adjoint_st else shape[0], dim(dense, 1)
-        scattered_nd(filled(0, size, dtype(values)), to, product, "add")
-    SparseToDense: indices, values, shape: Dims ->
-        scattered_nd(filled(0, shape, dtype(values)), indices, values)
-    UnsortedSegmentSum("add") UnsortedSegmentProd("mul") UnsortedSegmentMax("max")
-        UnsortedSegmentMin("min"): reduction, x, segment_ids, num_segments: Dims ->
-        # ScatterND, reduction {reduction}.
-        sizes = [*num_segments, *dims(x, rank(segment_ids))]
-        scattered_segments(x, wide_places(segment_ids), sizes, reduction)
-    """,
+@primitive("SparseSegmentMean")
+def _sparse_segment_mean(op: Builder, x: Tensor, indices: Tensor, segment_ids: Tensor) -> Value:
+    return sorted_segments(op, "mean", op.Gather(x, places(op, indices), axis=0), segment_ids)
+
+
+@primitive("SparseTensorDenseAdd", unused="shape")
+def _sparse_tensor_dense_add(
+    op: Builder, indices: Tensor, values: Tensor, shape: Value, dense: Tensor
+) -> Value:
+    return scattered_nd(op, dense, indices, values, "add")
+
+
+@primitive("SparseTensorDenseMatmul")
+def _sparse_tensor_dense_matmul(
+    op: Builder,
+    indices: Tensor,
+    values: Tensor,
+    shape: Dims,
+    dense: Tensor,
+    adjoint_st: bool = False,
+    adjoint_dt: bool = False,
+) -> Value:
+    """Gather of the rows that values meet, Mul, and ScatterND into zeros, reduction add."""
+    dense = op.transpose(dense, (1, 0)) if adjoint_dt else dense
+    row, column = [op.Gather(wide_places(op, indices), [i], axis=1) for i in (0, 1)]
+    to, of = (column, row) if adjoint_st else (row, column)
+    met = op.Gather(dense, op.Squeeze(of, [1]), axis=0)
+    product = op.Unsqueeze(values, [1]) * met
+    size = shape[1] if adjoint_st else shape[0], op.dim(dense, 1)
+    return scattered_nd(op, filled(op, 0, size, op.dtype(values)), to, product, "add")
+
+
+@primitive("SparseToDense")
+def _sparse_to_dense(op: Builder, indices: Tensor, values: Tensor, shape: Dims) -> Value:
+    return scattered_nd(op, filled(op, 0, shape, op.dtype(values)), indices, values)
+
+
+@primitives(
+    {
+        "UnsortedSegmentSum": "add",
+        "UnsortedSegmentProd": "mul",
+        "UnsortedSegmentMax": "max",
+        "UnsortedSegmentMin": "min",
+    }
 )
+def _unsorted_segment_sum(
+    op: Builder, reduction: str, x: Tensor, segment_ids: Tensor, num_segments: Dims
+) -> Value:
+    """ScatterND, reduction {reduction}."""
+    sizes = [*num_segments, *op.dims(x, op.rank(segment_ids))]
+    return _scattered_segments(op, x, wide_places(op, segment_ids), sizes, reduction)

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx_ir as ir
 
 from pinnace.ops.array import roll
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function
 from pinnace.ops.math import floating
 from pinnace.ops.padding import padded
 from pinnace.ops.room import room
-from pinnace.ops.table import Ints, Tensor, primitives
+from pinnace.ops.table import Dtype, Ints, Tensor, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
 
 
@@ -28,7 +28,6 @@ def _cosines(size: int) -> npt.NDArray[np.floating[Any]]:
     return np.asarray(np.cos(turn) * np.sqrt(np.where(frequency == 0, 1, 2) / size))
 
 
-@function
 def _transformed(b: Builder, x: Tensor, size: int | None, axis: int, inverse: bool) -> Tensor:
     axis = b.axis(axis, x)
     own = b.dim(x, axis)
@@ -45,7 +44,6 @@ def _transformed(b: Builder, x: Tensor, size: int | None, axis: int, inverse: bo
     return b.transpose(result, [last.index(i) for i in range(len(last))])
 
 
-@function
 def _real(b: Builder, x: Tensor) -> Tensor:
     """`x` in the type of the result: that of float16 is float32."""
     x = floating(b, x)
@@ -63,24 +61,29 @@ def shift(b: Builder, back: bool, x: Tensor, dim: Ints | None = None) -> Value:
     return roll(b, x, tuple(-(n // 2) if back else n // 2 for n in sizes), tuple(axes))
 
 
-formulas(
-    __name__,
-    """
-    DCT(False) IDCT(True); norm: inverse, x, *, n: int | None = None, axis: int = -1 ->
-        # MatMul with a matrix of cosines.
-        transformed(real(x), n, axis, inverse)
-    DCTN(False) IDCTN(True); norm: inverse, x, *, s: Ints | None = None, axes: Ints | None = None ->
-        # MatMul with a matrix of cosines, for each dimension.
-        x = real(x)
-        axes = axes or tuple(range(rank(x) - len(s) if s else 0, rank(x)))
-        for axis, size in zip(axes, s or [None] * len(axes), strict=True):
-            x = transformed(x, size, axis, inverse)
-        x
-    FFTFreq: n: int, d: float = 1.0, dtype: Dtype | None = None ->
-        # A constant.
-        constant(np.fft.fftfreq(n, d), (dtype or FLOAT).numpy())
-    RFFTFreq: n: int, d: float = 1.0, dtype: Dtype | None = None ->
-        # A constant.
-        constant(np.fft.rfftfreq(n, d), (dtype or FLOAT).numpy())
-    """,
-)
+@primitives({"DCT": False, "IDCT": True}, unused="norm")
+def _dct(op: Builder, inverse: bool, x: Tensor, *, n: int | None = None, axis: int = -1) -> Value:
+    """MatMul with a matrix of cosines."""
+    return _transformed(op, _real(op, x), n, axis, inverse)
+
+
+@primitives({"DCTN": False, "IDCTN": True}, unused="norm")
+def _dctn(op: Builder, inverse: bool, x: Tensor, *, s: Ints | None = None, axes: Ints | None = None) -> Value:
+    """MatMul with a matrix of cosines, for each dimension."""
+    x = _real(op, x)
+    axes = axes or tuple(range(op.rank(x) - len(s) if s else 0, op.rank(x)))
+    for axis, size in zip(axes, s or [None] * len(axes), strict=True):
+        x = _transformed(op, x, size, axis, inverse)
+    return x
+
+
+@primitive("FFTFreq")
+def _fft_freq(op: Builder, n: int, d: float = 1.0, dtype: Dtype | None = None) -> Value:
+    """A constant."""
+    return op.constant(np.fft.fftfreq(n, d), (dtype or ir.DataType.FLOAT).numpy())
+
+
+@primitive("RFFTFreq")
+def _rfft_freq(op: Builder, n: int, d: float = 1.0, dtype: Dtype | None = None) -> Value:
+    """A constant."""
+    return op.constant(np.fft.rfftfreq(n, d), (dtype or ir.DataType.FLOAT).numpy())

@@ -8,7 +8,6 @@ import onnx_ir as ir
 from pinnace.ops import binding
 from pinnace.ops.array import END
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function
 from pinnace.ops.index import places
 from pinnace.ops.table import Arguments, Dims, Tensor, primitive
 from pinnace.ops.values import Value
@@ -16,18 +15,13 @@ from pinnace.ops.values import Value
 _BEGIN = int(np.iinfo(np.int64).min)
 
 
-formulas(
-    __name__,
-    """
-    Slice: x, begin: Dims, size: Dims ->
-        # Slice.
-        ends = [plus(start, length) for start, length in zip(begin, size, strict=True)]
-        Slice(x, vector(begin), vector(ends), range(len(begin)))
-    """,
-)
+@primitive("Slice")
+def _slice(op: Builder, x: Tensor, begin: Dims, size: Dims) -> Value:
+    """Slice."""
+    ends = [_plus(op, start, length) for start, length in zip(begin, size, strict=True)]
+    return op.Slice(x, op.vector(begin), op.vector(ends), range(len(begin)))
 
 
-@function
 def _plus(b: Builder, start: int | Tensor, length: int | Tensor) -> int | Tensor:
     if isinstance(length, int) and length == -1:
         return END

@@ -8,14 +8,13 @@ import numpy as np
 
 from pinnace.ops.array import END, counting
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function
 from pinnace.ops.linalg import flipped
+from pinnace.ops.math import floating
 from pinnace.ops.running import repeated
 from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Value
 
 
-@function
 def solved(b: Builder, matrix: Tensor, right: Tensor) -> Tensor:
     """The solution of `matrix @ x = right`, (..., n, n) and (..., n, m), by Gauss-Jordan with row pivots."""
     size = b.op("Squeeze", b.op("Shape", matrix, start=-1), [0])
@@ -47,7 +46,6 @@ def _exchanged(b: Builder, m: Tensor, i: Tensor, rows: Tensor) -> Tensor:
     )
 
 
-@function
 def inverse(b: Builder, x: Tensor) -> Tensor:
     """The inverses of matrices (..., n, n)."""
     return solved(b, x, b.op("Expand", _identity(b, x), b.op("Shape", x)))
@@ -58,7 +56,6 @@ def _identity(b: Builder, x: Tensor) -> Tensor:
     return b.op("EyeLike", matrix)
 
 
-@function
 def triangle(b: Builder, x: Tensor, upper: bool, unit: bool = False) -> Tensor:
     """Half of a matrix; with `unit` its diagonal is 1."""
     if not unit:
@@ -67,38 +64,69 @@ def triangle(b: Builder, x: Tensor, upper: bool, unit: bool = False) -> Tensor:
     return b.op("Add", half, _identity(b, x))
 
 
-formulas(
-    __name__,
-    """
-    CholeskyInverse: x, upper: bool = False ->
-        # MatMul, and Gauss-Jordan elimination in a Loop.
-        # MindSpore reads both triangles
-        inverted = inverse(x)
-        first, second = (inverted, flipped(inverted)) if upper else (flipped(inverted), inverted)
-        first @ second
-    CholeskySolve: right, factor, upper: bool = False ->
-        # Gauss-Jordan elimination in a Loop, twice.
-        half = triangle(factor, upper)
-        first, second = (flipped(half), half) if upper else (half, flipped(half))
-        solved(second, solved(first, right))
-    MatrixInverse MatrixInverseExt: x, adjoint: bool = False -> inverse(flipped(x) if adjoint else x)
-    MatrixSolve: matrix, rhs, adjoint: bool = False -> solved(flipped(matrix) if adjoint else matrix, rhs)
-    MatrixTriangularSolve: matrix, rhs, lower: bool = True, adjoint: bool = False ->
-        # Trilu, and Gauss-Jordan elimination in a Loop.
-        half = triangle(matrix, not lower)
-        solved(flipped(half) if adjoint else half, rhs)
-    SolveTriangular: a, right, trans: int = 0, lower: bool = False, unit_diagonal: bool = False ->
-        # Trilu, and Gauss-Jordan elimination in a Loop; of integers in the result's type.
-        a, right = floating(a), floating(right)
-        half = triangle(a, not lower, unit_diagonal)
-        half = flipped(half) if trans else half
-        solved(half, right) if rank(right) == rank(a) else Squeeze(solved(half, Unsqueeze(right, [-1])), [-1])
-    TriangularSolve: right, a, upper: bool = True, transpose: bool = False, unitriangular: bool = False ->
-        # Trilu, and Gauss-Jordan elimination in a Loop.
-        half = triangle(a, upper, unitriangular)
-        (solved(flipped(half) if transpose else half, right), a)
-    """,
-)
+@primitive("CholeskyInverse")
+def _cholesky_inverse(op: Builder, x: Tensor, upper: bool = False) -> Value:
+    """MatMul, and Gauss-Jordan elimination in a Loop."""
+    # MindSpore reads both triangles
+    inverted = inverse(op, x)
+    first, second = (inverted, flipped(op, inverted)) if upper else (flipped(op, inverted), inverted)
+    return op.MatMul(first, second)
+
+
+@primitive("CholeskySolve")
+def _cholesky_solve(op: Builder, right: Tensor, factor: Tensor, upper: bool = False) -> Value:
+    """Gauss-Jordan elimination in a Loop, twice."""
+    half = triangle(op, factor, upper)
+    first, second = (flipped(op, half), half) if upper else (half, flipped(op, half))
+    return solved(op, second, solved(op, first, right))
+
+
+@primitive("MatrixInverse", "MatrixInverseExt")
+def _matrix_inverse(op: Builder, x: Tensor, adjoint: bool = False) -> Value:
+    return inverse(op, flipped(op, x) if adjoint else x)
+
+
+@primitive("MatrixSolve")
+def _matrix_solve(op: Builder, matrix: Tensor, rhs: Tensor, adjoint: bool = False) -> Value:
+    return solved(op, flipped(op, matrix) if adjoint else matrix, rhs)
+
+
+@primitive("MatrixTriangularSolve")
+def _matrix_triangular_solve(
+    op: Builder, matrix: Tensor, rhs: Tensor, lower: bool = True, adjoint: bool = False
+) -> Value:
+    """Trilu, and Gauss-Jordan elimination in a Loop."""
+    half = triangle(op, matrix, not lower)
+    return solved(op, flipped(op, half) if adjoint else half, rhs)
+
+
+@primitive("SolveTriangular")
+def _solve_triangular(
+    op: Builder, a: Tensor, right: Tensor, trans: int = 0, lower: bool = False, unit_diagonal: bool = False
+) -> Value:
+    """Trilu, and Gauss-Jordan elimination in a Loop; of integers in the result's type."""
+    a, right = floating(op, a), floating(op, right)
+    half = triangle(op, a, not lower, unit_diagonal)
+    half = flipped(op, half) if trans else half
+    return (
+        solved(op, half, right)
+        if op.rank(right) == op.rank(a)
+        else op.Squeeze(solved(op, half, op.Unsqueeze(right, [-1])), [-1])
+    )
+
+
+@primitive("TriangularSolve")
+def _triangular_solve(
+    op: Builder,
+    right: Tensor,
+    a: Tensor,
+    upper: bool = True,
+    transpose: bool = False,
+    unitriangular: bool = False,
+) -> Value:
+    """Trilu, and Gauss-Jordan elimination in a Loop."""
+    half = triangle(op, a, upper, unitriangular)
+    return (solved(op, flipped(op, half) if transpose else half, right), a)
 
 
 @primitive("MatrixPower")

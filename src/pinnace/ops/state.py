@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function
+from pinnace.ops.index import added_slices, copied_slices, index_put, put
 from pinnace.ops.table import Tensor, lowered, primitive, primitives
 from pinnace.ops.values import Effects, Value
 
@@ -72,28 +72,35 @@ def scatter_rows(b: Builder, plain: str, variable: Tensor, indices: Tensor, upda
     return b.memory.assign(variable, lowered(b, plain, b.memory.read(variable), rows, updates))
 
 
-formulas(
-    __name__,
-    """
-    IndexAdd InplaceIndexAdd; use_lock check_index_bound: variable, indices, updates, *, axis: int ->
-        assigned(variable, added_slices(held(variable), indices, updates, axis))
-    InplaceIndexCopy: variable, dim: int, index, tensor ->
-        assigned(variable, copied_slices(held(variable), index, tensor, dim))
-    InplaceIndexPut InnerInplaceIndexPut: variable, indices: Value, values, accumulate: bool = False ->
-        assigned(variable, index_put(held(variable), values, indices, accumulate))
-    InplacePut: variable, index, source, accumulate: bool = False ->
-        assigned(variable, put(held(variable), index, source, accumulate))
-    """,
-)
+@primitive("IndexAdd", "InplaceIndexAdd", unused="use_lock check_index_bound")
+def _index_add(op: Builder, variable: Tensor, indices: Tensor, updates: Tensor, *, axis: int) -> Value:
+    return assigned(op, variable, added_slices(op, held(op, variable), indices, updates, axis))
 
 
-@function
+@primitive("InplaceIndexCopy")
+def _inplace_index_copy(op: Builder, variable: Tensor, dim: int, index: Tensor, tensor: Tensor) -> Value:
+    return assigned(op, variable, copied_slices(op, held(op, variable), index, tensor, dim))
+
+
+@primitive("InplaceIndexPut", "InnerInplaceIndexPut")
+def _inplace_index_put(
+    op: Builder, variable: Tensor, indices: Value, values: Tensor, accumulate: bool = False
+) -> Value:
+    return assigned(op, variable, index_put(op, held(op, variable), values, indices, accumulate))
+
+
+@primitive("InplacePut")
+def _inplace_put(
+    op: Builder, variable: Tensor, index: Tensor, source: Tensor, accumulate: bool = False
+) -> Value:
+    return assigned(op, variable, put(op, held(op, variable), index, source, accumulate))
+
+
 def held(b: Builder, variable: Tensor) -> Tensor:
     """The value of a variable at the node that is lowered."""
     return b.memory.read(variable)
 
 
-@function
 def assigned(b: Builder, variable: Tensor, value: Tensor) -> Tensor:
     """The value, for which the variable stands from here on."""
     return b.memory.assign(variable, value)

@@ -6,7 +6,6 @@ import onnx_ir as ir
 
 from pinnace.ops import binding
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas
 from pinnace.ops.table import primitive
 from pinnace.ops.values import AlwaysRaises, Branches, Closure, Unsupported, Value, flatten, rebuild
 
@@ -51,13 +50,14 @@ def depend(b: Builder, value: Value, *after: Value) -> Value:
     return rebuild(value, iter(leaves))
 
 
-formulas(
-    __name__,
-    """
-    IdentityN ListToTuple TupleToList: items: Value -> items
-    TensorMove: x: Value -> Identity(tensor(x))
-    """,
-)
+@primitive("IdentityN", "ListToTuple", "TupleToList")
+def _identity_n(op: Builder, items: Value) -> Value:
+    return items
+
+
+@primitive("TensorMove")
+def _tensor_move(op: Builder, x: Value) -> Value:
+    return op.Identity(op.tensor(x))
 
 
 @primitive(

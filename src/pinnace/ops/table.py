@@ -17,8 +17,8 @@ what the lowering needs:
 * `Tensors`: a tuple of tensors.
 * `Items`: a tuple of whatever it holds.
 * `Dtype`: an element type known now.
-* `Literal[...]`: one of these values; `OneOf[table]`: a key of a table, of which it becomes the value. Other
-  values are refused by name.
+* `Literal[...]`: one of these values; `Annotated[str, OneOf(table)]`: a key of a table, of which it becomes
+  the value. Other values are refused by name.
 * `Value`: whatever it is.
 
 What a lowering neither takes nor names in `unused=`, as without effect on inference, must have the default of
@@ -34,12 +34,14 @@ table's column "lowered to". A family of primitives is one lowering with a table
 
 from __future__ import annotations
 
+import ast
 import inspect
+import re
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from types import NoneType, UnionType
-from typing import Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 import numpy as np
 import onnx_ir as ir
@@ -47,6 +49,7 @@ import onnx_ir as ir
 from pinnace.errors import warn
 from pinnace.ops import binding, signatures
 from pinnace.ops.builder import Builder
+from pinnace.ops.operators import writing
 from pinnace.ops.values import Effects, Unsupported, Value
 from pinnace.program import Dialect
 from pinnace.records import dataclass
@@ -79,13 +82,13 @@ _CONVERT: dict[Any, Callable[[Builder, Value], Value]] = {
 
 
 class OneOf:
-    """`OneOf[table]` is the type of an argument that is a key of a table; its value goes to the lowering."""
+    """`Annotated[str, OneOf(table)]` is the type of an argument that is a key of a table.
+
+    Its value, here a string, goes to the lowering.
+    """
 
     def __init__(self, table: Mapping[object, Value]) -> None:
         self.table = table
-
-    def __class_getitem__(cls, table: Mapping[object, Value]) -> OneOf:
-        return cls(table)
 
 
 def _chosen(table: Mapping[object, Value], b: Builder, value: Value) -> Value:
@@ -164,7 +167,7 @@ class Primitive:
     @property
     def lowered_to(self) -> str:
         """The ONNX operators that it becomes, in one line."""
-        text = inspect.getdoc(self.lowering) or ""
+        text = inspect.getdoc(self.lowering) or _expression(self.lowering)
         if self.given:
             names = list(inspect.signature(self.lowering).parameters)[1:]
             text = text.format(**dict(zip(names, self.given, strict=False)))
@@ -227,7 +230,8 @@ class Primitive:
         for name in attributes:
             if name not in self._known:
                 self._check_attribute(b, name, attributes[name])
-        return self.lowering(b, *self.given, *bound, **named)
+        with writing(b):
+            return self.lowering(b, *self.given, *bound, **named)
 
     def _named(self, inputs: Sequence[Value], taken: int) -> dict[str, Value]:
         """The inputs after those that are taken by position, by the names that the signature gives them."""
@@ -262,6 +266,16 @@ class Primitive:
             warn(f"{self.name} has an attribute {name!r} ({value!r}) that no primitive takes: it is ignored")
 
 
+def _expression(lowering: Lowering) -> str:
+    """What a lowering without a docstring returns, which says it all, without what every expression has."""
+    (function,) = ast.parse(inspect.getsource(lowering)).body
+    assert isinstance(function, ast.FunctionDef)
+    value = function.body[-1]
+    assert isinstance(value, ast.Return)
+    assert value.value is not None
+    return f"`{re.sub(r'op[.]|op, |ir[.]DataType[.]', '', ast.unparse(value.value))}`."
+
+
 def _check(b: Builder, kind: str, name: str, value: Value, default: object) -> None:
     """Refuse an argument that is not what it is where nobody gives it."""
     if value is None or default is signatures.DERIVED:
@@ -291,8 +305,9 @@ def _parameter(p: inspect.Parameter, hint: Any, all_names: set[str]) -> _Paramet
 
 
 def _converter(hint: Any) -> Callable[[Builder, Value], Value] | None:
-    if isinstance(hint, OneOf):
-        return partial(_chosen, hint.table)
+    if typing.get_origin(hint) is Annotated:
+        (one_of,) = hint.__metadata__
+        return partial(_chosen, one_of.table)
     if typing.get_origin(hint) is Literal:
         return partial(_chosen, {value: value for value in typing.get_args(hint)})
     return _CONVERT.get(hint)

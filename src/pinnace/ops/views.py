@@ -14,7 +14,6 @@ import onnx_ir as ir
 
 from pinnace.ops import index
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import Formula
 from pinnace.ops.room import room
 from pinnace.ops.table import TABLE, Lowering, Primitive, Tensor, primitive
 from pinnace.ops.values import Effects, Value
@@ -74,6 +73,11 @@ def transpose_ext(b: Builder, x: Tensor, dim0: int, dim1: int) -> Value:
     return b.transpose(x, perm)
 
 
+def _select(op: Builder, x: Tensor, dim: int, index_: Value) -> Value:
+    """Gather at one place of an axis."""
+    return op.Gather(x, index.places(op, op.tensor(index_)), axis=dim)
+
+
 _views(
     {
         "BroadcastToView": "BroadcastTo",
@@ -81,9 +85,7 @@ _views(
         "DiagonalView": "Diagonal",
         "ExpandDimsView": "ExpandDims",
         "NarrowView": "Narrow",
-        "SelectExtView": Formula(
-            __name__, "x, dim: int, index: Value -> Gather(x, places(tensor(index)), axis=dim)"
-        ),
+        "SelectExtView": _select,
         "SliceExtView": "SliceExt",
         "SplitTensorView": "SplitTensor",
         "SplitWithSizeView": "SplitWithSize",
