@@ -81,15 +81,7 @@ class BaseModel(EngineOwner):
         live = self._live
         if live is None:
             return Shown(type(self).__name__, ["closed" if self._closed else "not built"])
-        workers = live.workers.stats().workers
-        device = "" if live.devices == "cpu:0" else live.devices
-        several = f"{workers} workers" if workers > 1 else ""
-        facts = [
-            os.path.basename(self._model_path),
-            device,
-            *map(live.fact, ("engine", "precision")),
-            several,
-        ]
+        facts = [os.path.basename(self._model_path), *live.shown_facts()]
         ports = zip(live.inputs.ports, live.inputs.shapes, strict=True)
         inputs = [replace(port, shape=shape) for port, shape in ports]
         return Shown(type(self).__name__, facts, inputs, live.outputs.ports)

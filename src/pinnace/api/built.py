@@ -72,6 +72,13 @@ class BuiltModel:
             return self._facts.get(key) or info.get(key, "")
         return no_fact(key, *info, *self._facts, *_ALWAYS)
 
+    def shown_facts(self) -> list[str]:
+        """Return the facts that `repr` shows: device, engine, precision and workers, "" where usual."""
+        workers = self.workers.stats().workers
+        device = "" if self.devices == "cpu:0" else self.devices
+        several = f"{workers} workers" if workers > 1 else ""
+        return [device, *map(self.fact, ("engine", "precision")), several]
+
     def close(self) -> None:
         """Stop sharing the weights, and close the workers."""
         if self.offer is not None:

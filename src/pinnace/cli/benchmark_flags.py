@@ -73,7 +73,7 @@ _TOLD = {
     "EnableParallel": "enableParallel", "calibDataPath": "benchmarkDataFile",
     "EnableGLTexture": "enableGLTexture", "CalibDataType": "benchmarkDataType",
 }  # fmt: skip
-"""What the first lines of the output call the flags."""
+"""Names of the flags in the first lines of the output."""
 
 
 class _Parser(argparse.ArgumentParser):

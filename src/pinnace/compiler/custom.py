@@ -23,7 +23,7 @@ _OWN_NODES: Mapping[str, Sequence[str]] = {
 }
 """The operators that exports also write as nodes of their own, with the names of their inputs."""
 _DEFAULTS = {"PromptFlashAttention": {"input_layout": "BNSD"}}
-"""What MindSpore Lite's converter takes for attributes that these lack."""
+"""The values that MindSpore Lite's converter takes for attributes that are missing."""
 _AXES_AS_INPUTS = 13
 """The operator set that made the axes of Squeeze and Unsqueeze inputs."""
 

@@ -1,4 +1,4 @@
-"""What a configuration asks of a conversion: quantisation, parts, and shapes for an Ascend device."""
+"""The sections of a configuration that a conversion reads: quantisation, parts, shapes for Ascend devices."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ SAID: Mapping[Optimize, tuple[str, ...]] = {
         f"where the model is built",
     ),
 }
-"""What is said of values whose effect is less than their names promise."""
+"""Notes on values whose effect is less than their names promise."""
 
 
 def optimised(model: ir.Model, optimize: Optimize) -> None:

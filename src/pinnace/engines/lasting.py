@@ -1,4 +1,4 @@
-"""Whether the shapes of the inputs tell how long a run takes, or their values too."""
+"""Models for which the shapes of the inputs bound the time of a run, whatever their values are."""
 
 from __future__ import annotations
 

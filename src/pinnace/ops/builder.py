@@ -47,7 +47,7 @@ class Builder(Nodes, Types):
         self.memory = Assignments()
         """Values of assigned tensors at the node that is lowered."""
         self.declared: Sequence[TypeInfo | None] = ()
-        """What the file declares of the results of the node that is lowered."""
+        """The file's declarations of the results of the node that is lowered."""
         self.forms: dict[ir.Value, EitherShape] = {}
         """The shapes of tensors whose rank is known only at run time."""
 

@@ -24,7 +24,7 @@ from pinnace.ops.values import RankUnknown, Unsupported, Value
 from pinnace.program import Dialect
 
 PREFIX = "Custom:"
-"""What the name of a primitive begins with that is a node `Custom`; its type follows."""
+"""The beginning of the name of a primitive that is a node `Custom`; its type follows."""
 
 _FLOAT, _FLOAT16, _INT8, _INT64 = (getattr(ir.DataType, n) for n in ("FLOAT", "FLOAT16", "INT8", "INT64"))
 _LOWEST = float(np.finfo(np.float32).min)

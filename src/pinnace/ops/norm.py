@@ -213,7 +213,7 @@ def _layer_norm(
 
 
 def _of_channels(op: Builder, x: Tensor, given: Tensor | None, number: int) -> Tensor:
-    """What is given, else the number for each channel."""
+    """Return the given tensor, else the number for each channel."""
     if given is not None:
         return given
     channels = op.shape(x)[1]

@@ -267,7 +267,7 @@ class Primitive:
 
 
 def _expression(lowering: Lowering) -> str:
-    """What a lowering without a docstring returns, which says it all, without what every expression has."""
+    """Return the expression that a lowering without a docstring returns, in short."""
     (function,) = ast.parse(inspect.getsource(lowering)).body
     assert isinstance(function, ast.FunctionDef)
     value = function.body[-1]

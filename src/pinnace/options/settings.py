@@ -148,7 +148,7 @@ def _weight_of(line: str, where: str) -> str:
 
 _NODE_LINE = re.compile(r"(.+?):\(?\d+(?:\s*,\s*\d+)*,?\)?;(.+)")
 _ADAPTER = ("lora_up", ".up.", "lora_down", ".down.", "alpha")
-"""What names of LoRA's matrices have in them."""
+"""Parts of the names of LoRA's matrices."""
 _VARIABLE_WEIGHTS, _VARIABLE_LIST = "variable_weights_file", "variable_weights_list"
 _VARIABLE_SECTIONS = ("ascend_context", "acl_option_cfg_param", "common_context")
 
