@@ -43,7 +43,7 @@ def test_tests_of_what_only_processes_run_are_those_that_name_its_module(tmp_pat
 
     keeping, name = PACKAGE / "building" / "keeping.py", "tests/cache/test_keeping.py::test_one[a (b)]"
     starts = next(i for i, x in enumerate(keeping.read_text().splitlines(), 1) if "building.keeper" in x)
-    data.set_context(f"{name} (call)")
+    data.set_context(f"{name}|run")
     data.add_lines({str(keeping): [starts]})
     data.write()
     (change, *_) = changes(PACKAGE / "building" / "keeper.py")

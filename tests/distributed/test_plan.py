@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +19,7 @@ import_onnx_ir()
 from pinnace import formats  # noqa: E402
 from pinnace.compiler.graph import compilable, has_collectives  # noqa: E402
 from pinnace.distributed import start, steps  # noqa: E402
-from pinnace.distributed.agreement import CollectiveRecord, _compare_parts, _Rehearsal, group_of  # noqa: E402
+from pinnace.distributed.agreement import CollectiveRecord, _compare_parts, _Rehearsal, agree, group_of  # noqa: E402
 from pinnace.distributed.files import suspicion  # noqa: E402
 from pinnace.distributed.plan import cut  # noqa: E402
 from pinnace.distributed.start import _of_environment  # noqa: E402
@@ -292,6 +293,17 @@ def test_files_that_are_hardly_each_ranks_own():
     assert "ranks 0 and 1 have the same file" in suspicion(["m", "m"], ["a", "a"])
     for turned in (["/m/Matmul1.mindir", "/m/Matmul0.mindir"], ["/rank_1/m.mindir", "/rank_0/m.mindir"]):
         assert f"rank 0 has {turned[0]}, rank 1 has {turned[1]}" in suspicion(turned, ["a", "b"])
+
+
+@pytest.mark.parametrize(("contents", "warned"), [("ab", False), ("aa", True)])
+def test_ranks_that_seem_to_have_the_same_file_warn(recwarn, contents, warned):
+    links = []
+    watch = SimpleNamespace(begin=lambda what: None)
+    told = [{"model": "m", "content": one, "part": asdict(Partition()), "meets": []} for one in contents]
+    ranks = SimpleNamespace(watch=watch, gather=lambda text: map(json.dumps, told), link=links.append)
+    agree(ranks, [], [], Partition(), "m", contents[0])
+    assert links == [[]]
+    assert [w.message.args[0] for w in recwarn] == [suspicion("mm", contents)] * warned
 
 
 def collective(**changes):

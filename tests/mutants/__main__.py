@@ -1,9 +1,10 @@
 """`python -m tests.mutants --count 100 --seed N`: change the code in one place, and see whether a test fails.
 
-Each change runs the tests that execute its statement: a run of the whole suite with coverage finds these, in
-processes that tests start too. Statements that run on import, such as tables, have all tests of their module;
-what the map has no test for has those that name or start the module. Modules whose packages are not installed
-are left out. What no test notices is printed: a test is missing, or the change makes no difference.
+Each change runs the tests that execute its statement: a run of the whole suite with coverage finds these.
+Statements that run on import, such as tables, have all tests of their module; modules that only processes
+run, which coverage does not see, have the tests that name or start the module. Modules whose packages are
+not installed are left out. What no test notices is printed: a test is missing, or the change makes no
+difference.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "pinnace"
 FIRST = 80
 """Tests that run in a first process; most changes are noticed there."""
-_PHASE = re.compile(r"\|\w+$| \((setup|call|teardown)\)$")
+_LONG = 10
+"""Lines of a statement, such as a table of formulas, whose words say nothing about one of its rows."""
 _NEEDS = {
     "serving/ray/*.py": ("ray", "starts clusters of Ray"),
     "distributed/nccl.py": ("torch", "communicates between GPUs"),
@@ -94,15 +96,29 @@ class Tests:
         self._seed = seed
 
     def of(self, change: Change) -> list[str]:
-        """Return the tests that execute a statement; for one that runs on import those of its module."""
-        lines = self._lines(change.path)
+        """Return the tests that execute a statement; for one that runs on import those of its module.
+
+        Tables are read by other modules too: tests whose names say a word of the statement join these.
+        """
+        lines, words = self._lines(change.path), set[str]()
         found = _names(context for line in change.lines for context in lines.get(line, ()))
-        found = found or _names(context for contexts in lines.values() for context in contexts)
-        found = found or self._that_name(change.path)
+        if not found:
+            words = _words(change)
+            found = _names(context for contexts in lines.values() for context in contexts)
+            found = sorted({*found, *self._that_say(words)}) or self._that_name(change.path)
         random.Random(self._seed).shuffle(found)
         inside = change.path.relative_to(PACKAGE)
         room, beside = f"tests/{inside.parts[0]}/", f"test_{inside.stem}"
-        return sorted(found, key=lambda name: (beside not in name, not name.startswith(room)))
+
+        def order(name: str) -> tuple[bool, ...]:
+            says_it = any(word in name.lower() for word in words)
+            return beside not in name, not says_it, not name.startswith(room)
+
+        return sorted(found, key=order)
+
+    def _that_say(self, words: set[str]) -> list[str]:
+        every = _names(self._data.measured_contexts())
+        return [name for name in every if any(word in name.lower() for word in words)]
 
     def _lines(self, module: Path) -> dict[int, list[str]]:
         return self._data.contexts_by_lineno(self._files.get(str(module.relative_to(ROOT / "src")), ""))
@@ -125,8 +141,14 @@ class Tests:
 
 
 def _names(contexts: Iterable[str]) -> list[str]:
-    """Return the names of tests; contexts are `NAME|PHASE`, of processes that tests start `NAME (PHASE)`."""
-    return sorted({_PHASE.sub("", context.strip("|")) for context in contexts if "::" in context})
+    return sorted({context.partition("|")[0] for context in contexts if "::" in context})
+
+
+def _words(change: Change) -> set[str]:
+    """Return the words of a statement, which tests of a row of a table often have in their names."""
+    lines = change.path.read_text(encoding="utf-8").splitlines()[change.lines[0] - 1 : change.lines[-1]]
+    text = "\n".join(lines) if len(lines) < _LONG else change.text
+    return {word.lower() for word in re.findall(r"[A-Za-z]{4,}", text)}
 
 
 def _is_noticed(change: Change, tests: list[str], copy: Path) -> bool:
@@ -170,17 +192,10 @@ _UNCOVERED = "tests/serving/test_pool.py::test_a_signal_at_any_moment_costs_no_w
 """A test whose signals may come while coverage holds its own lock, and then wait for ever."""
 
 
-_OF_CHILDREN = "[run]\npatch = subprocess\ncontext = ${PYTEST_CURRENT_TEST-}\n"
-"""Options of coverage: processes that a test starts are measured too, and have its name."""
-
-
 def _make_map(file: Path) -> None:
     options = ["-n", "auto", "--cov=pinnace", "--cov-context=test", "--cov-report=", "--deselect", _UNCOVERED]
-    with tempfile.NamedTemporaryFile("w", suffix=".ini") as settings:
-        settings.write(_OF_CHILDREN)
-        settings.flush()
-        command = [sys.executable, "-m", "pytest", *options, f"--cov-config={settings.name}"]
-        subprocess.run(command, cwd=ROOT, env=os.environ | {"COVERAGE_FILE": str(file)}, check=False)
+    command = [sys.executable, "-m", "pytest", *options]
+    subprocess.run(command, cwd=ROOT, env=os.environ | {"COVERAGE_FILE": str(file)}, check=False)
 
 
 def _shown(change: Change) -> str:
