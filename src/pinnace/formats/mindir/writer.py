@@ -42,6 +42,8 @@ _SPLIT = 1 << 30
 _ALIGNED = 64
 _ORDER_OF_BYTES = (1).to_bytes(_ALIGNED, "little")
 _KIND = number_of("AttributeProto.AttributeType")
+_LATER: Mapping[tuple[str, str], object] = {("Activation", "beta"): 0.0}
+"""Fields of releases after 2.0 of MindSpore Lite, with the values that say nothing: its 2.0 gets none."""
 _NUMBERS = {dtype: number for number, dtype in reversed(DTYPES.items())}
 _GRAPH, _FUNCTION, _PARAMETER, _RAW = 7, 8, 3, 9  # fields of ModelProto, GraphProto and TensorProto
 
@@ -210,7 +212,13 @@ class _Messages:
             return node.attributes
         own: dict[str, Any] = {quantised.KIND: np.int32(node.attributes.get("quantType", 0))}
         own |= {} if meaning is None else {quantised.RESULT: meaning}
-        return {name: value for name, value in node.attributes.items() if name != "quantType"} | own
+        later = {
+            name
+            for (kind, name), default in _LATER.items()
+            if kind == node.primitive and node.attributes.get(name) == default
+        }
+        left_out = {"quantType", *later}
+        return {name: value for name, value in node.attributes.items() if name not in left_out} | own
 
     def _primitive(self, op_type: str, attributes: Mapping[str, Any]) -> Proto:
         """Return the entry of a primitive with attributes; equal ones are one."""
