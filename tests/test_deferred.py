@@ -54,29 +54,3 @@ def test_functions_in_symbolic_dimensions_still_compute():
 def test_what_is_imported_already_is_left_alone(first):
     code = f"import {first}; {LEAN}print(onnx_ir.SymbolicDim('n') + 1, type(sys.modules['sympy']).__name__)"
     assert python(code) == "n + 1 module"
-
-
-def test_threads_that_import_sympy_meanwhile_get_it_whole():
-    code = """
-import sys, threading
-from pinnace.deferred import import_onnx_ir
-
-seen = []
-
-def look():
-    while "sympy" not in sys.modules:
-        pass
-    import sympy
-    from sympy.core import Symbol
-    seen.append((isinstance(Symbol("x"), sympy.Symbol), sympy.__version__ > "1"))
-
-threads = [threading.Thread(target=look) for _ in range(3)]
-for thread in threads:
-    thread.start()
-import_onnx_ir()
-for thread in threads:
-    thread.join()
-import onnx_ir
-print(seen, onnx_ir.SymbolicDim("n") + 1, type(sys.modules["sympy"]).__name__)
-"""
-    assert python(code) == f"{3 * [(True, True)]} n + 1 module"

@@ -11,39 +11,30 @@ import importlib
 import os
 from typing import TYPE_CHECKING
 
-from pinnace.building.garbage import forget_imported, rare_garbage_collection
-from pinnace.deferred import on_use
-
-with on_use("ipaddress"):  # urllib needs it for addresses in URLs, and pathlib needs urllib: 2 ms
-    import pathlib  # noqa: F401
-
-with rare_garbage_collection():
-    from pinnace.api.model import Model
-    from pinnace.errors import (
-        ArgumentTypeError,
-        ArgumentValueError,
-        ConfigError,
-        DataMismatchError,
-        DeviceUnavailableError,
-        DistributedError,
-        EngineError,
-        FileWriteError,
-        ModelFormatError,
-        ModelStateError,
-        NotSupportedError,
-        PinnaceError,
-        PinnaceWarning,
-        PredictTimeoutError,
-        QueueFullError,
-        UnsupportedModelError,
-    )
-    from pinnace.options.context import Context
-    from pinnace.options.older import AscendDeviceInfo, CPUDeviceInfo, DeviceInfo, GPUDeviceInfo
-    from pinnace.tensors import memory
-    from pinnace.tensors.tensor import Arrays, Outputs, Tensor, TensorMeta
-    from pinnace.types import DataType, Format, ModelGroupFlag, ModelType
-
-    forget_imported()
+from pinnace.api.model import Model
+from pinnace.errors import (
+    ArgumentTypeError,
+    ArgumentValueError,
+    ConfigError,
+    DataMismatchError,
+    DeviceUnavailableError,
+    DistributedError,
+    EngineError,
+    FileWriteError,
+    ModelFormatError,
+    ModelStateError,
+    NotSupportedError,
+    PinnaceError,
+    PinnaceWarning,
+    PredictTimeoutError,
+    QueueFullError,
+    UnsupportedModelError,
+)
+from pinnace.options.context import Context
+from pinnace.options.older import AscendDeviceInfo, CPUDeviceInfo, DeviceInfo, GPUDeviceInfo
+from pinnace.tensors import memory
+from pinnace.tensors.tensor import Arrays, Outputs, Tensor, TensorMeta
+from pinnace.types import DataType, Format, ModelGroupFlag, ModelType
 
 
 def _place(kind: str, number: int) -> memory.DeviceMemory:

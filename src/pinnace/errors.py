@@ -11,9 +11,9 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 
 from pinnace.escaping import plain, shown
-from pinnace.records import dataclass
 
 
 class PinnaceError(Exception):

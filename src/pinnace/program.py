@@ -9,13 +9,12 @@ only.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
 
 import onnx_ir as ir
 
-from pinnace.records import dataclass
 from pinnace.types import DataType
 
 DTYPES: Mapping[int, ir.DataType] = {31: ir.DataType.INT32, 41: ir.DataType.FLOAT} | {
@@ -127,7 +126,7 @@ class Function:
     quantised: Mapping[str, Quantised] = field(default_factory=dict)
 
 
-@dataclass()
+@dataclass
 class Program:
     """A whole model: `main` is the entry, `functions` holds every function by name, including `main`.
 

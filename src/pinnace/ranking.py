@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from pinnace.errors import ArgumentValueError
-from pinnace.records import dataclass
 from pinnace.tensors.tensor import Tensor
 from pinnace.types import Array
 

@@ -6,12 +6,12 @@ marked.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pinnace.records import dataclass
 from pinnace.shapes import Shape, Sizes, named
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ import shutil
 
 import pytest
 
-from pinnace.building import garbage
-from pinnace.building.garbage import rare_garbage_collection
+from pinnace.building.garbage import no_garbage_collection
 from pinnace.building.opening import inspect_model
 from pinnace.building.origin import build
 from pinnace.errors import UnsupportedModelError
@@ -74,42 +73,17 @@ def test_what_cannot_be_an_input_is_refused_by_name(data, name, reason):
     assert [p.name for p in inspect_model(path).unsupported]
 
 
-def test_builds_that_overlap_leave_the_collector_as_it_was():
-    before = gc.get_threshold()
-    first, second = rare_garbage_collection(), rare_garbage_collection()
-    with first:
-        assert gc.isenabled()
-        assert gc.get_threshold()[0] > before[0]
-        second.__enter__()
-    assert gc.get_threshold()[0] > before[0]  # the second is not done
-    second.__exit__(None, None, None)
-    assert gc.get_threshold() == before
-
-
-def test_the_collector_forgets_imports_once(monkeypatch):
-    def is_young(new):
-        return any(one is new for one in gc.get_objects(generation=0))
-
-    monkeypatch.setattr(garbage, "_imported", [0])
-    gc.disable()  # it would make objects older
+def test_builds_leave_the_garbage_collector_as_it_was():
+    with no_garbage_collection():
+        assert not gc.isenabled()
+        with no_garbage_collection():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    gc.disable()
     try:
-        garbage.forget_imported()
-        first = [[]]
-        garbage.forget_imported()  # nothing was imported
-        assert is_young(first)
-        monkeypatch.setattr(garbage, "_imported", [0])
-        garbage.forget_imported()
-        assert not is_young(first)
-        assert gc.get_freeze_count() == 0
+        with no_garbage_collection():
+            pass
+        assert not gc.isenabled()
     finally:
         gc.enable()
-
-
-def test_frozen_objects_stay_frozen(monkeypatch):
-    monkeypatch.setattr(garbage, "_imported", [0])
-    gc.freeze()
-    try:
-        garbage.forget_imported()
-        assert gc.get_freeze_count() > 0
-    finally:
-        gc.unfreeze()

@@ -6,7 +6,7 @@ import os
 import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from pinnace.api.built import SOMETIMES, no_fact
 from pinnace.api.owner import EngineOwner
@@ -25,7 +25,6 @@ from pinnace.options.effects import with_settings
 from pinnace.options.settings import Settings
 from pinnace.options.table import CHOSEN, PARALLEL, SPLIT
 from pinnace.options.target import Target
-from pinnace.records import dataclass
 from pinnace.serving import ray as cluster
 from pinnace.serving.control import Message
 from pinnace.serving.crew import Crew, CrewWorkers, PieceWorker

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from pinnace.errors import DataMismatchError
 from pinnace.quantising.likeness import cosine
-from pinnace.records import dataclass
 from pinnace.types import Array
 
 _RELATIVE, _ABSOLUTE = 1e-5, 1e-8  # smaller differences count as equal

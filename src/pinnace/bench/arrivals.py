@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pinnace.bench.timing import RunLimit, milliseconds
-from pinnace.records import dataclass
 
 _MOST_WAITING = 100_000
 """Number of waiting requests that ends a measurement: each takes memory."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from pinnace.errors import ArgumentValueError
-from pinnace.records import dataclass
 from pinnace.writing import replacing
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ class Point:
     p99: float
 
 
-@dataclass()
+@dataclass
 class Drawing:
     """A plot; keys of mappings are labels, and an empty mapping is left out.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from pinnace.quantising import operators
 from pinnace.quantising.form import Form
 from pinnace.quantising.likeness import Likeness, closeness
 from pinnace.quantising.ranges import ranges
-from pinnace.records import dataclass
 from pinnace.types import Array
 
 Samples = Sequence[Sequence[Array]]

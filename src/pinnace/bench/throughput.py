@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from threading import Barrier
 
 import numpy as np
 
 from pinnace.bench.timing import Call, RunLimit, Spans, milliseconds, spans
-from pinnace.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,10 @@ import gc
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-
-from pinnace.records import dataclass
 
 Spans = npt.NDArray[np.int64]
 """Start and end of calls in nanoseconds of one clock; shape [calls, 2]."""

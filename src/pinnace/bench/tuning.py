@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from statistics import geometric_mean, median
 
@@ -26,7 +26,6 @@ from pinnace.cache.choices import Configuration, Measurement
 from pinnace.errors import EngineError, PinnaceError, PinnaceWarning, warn
 from pinnace.options.context import Context
 from pinnace.quantising.likeness import deviation
-from pinnace.records import dataclass
 from pinnace.types import Array
 
 REFERENCE = Configuration("onnxruntime", "enforce_fp32", 1, 1)

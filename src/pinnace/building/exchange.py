@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import numpy as np
 
 from pinnace.errors import ArgumentValueError, DataMismatchError, ModelStateError, NotSupportedError
 from pinnace.log import INFO, Log
-from pinnace.records import dataclass
 from pinnace.shapes import Shape
 from pinnace.tensors.tensor import Tensor
 from pinnace.types import Array, DataType
@@ -29,8 +28,7 @@ Install = Callable[..., None]
 """Replaces the running executables by these, one for each device."""
 
 
-@dataclass(frozen=True)
-class _Adapter:
+class _Adapter(NamedTuple):
     path: Path
     scale: float
     pairs: Mapping[str, Sequence[Pair]]

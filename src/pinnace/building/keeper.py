@@ -59,7 +59,6 @@ def keep(told: dict[str, Any]) -> None:
 def _build(told: dict[str, Any], store: Store) -> None:
     from pinnace import engines
     from pinnace.building.cached import Contents, entry_of
-    from pinnace.building.garbage import rare_garbage_collection
     from pinnace.building.recipe import Recipe
     from pinnace.machine.cgroup import usable_memory
     from pinnace.options.target import Target
@@ -76,8 +75,7 @@ def _build(told: dict[str, Any], store: Store) -> None:
     recipe = Recipe(
         source, ModelType[told["kind"]], engine, target, told["plan"], tuple(told["variable"]), shapes
     )
-    with rare_garbage_collection():
-        entry_of(recipe, Contents(source, store), store)
+    entry_of(recipe, Contents(source, store), store)
 
 
 def _buffered(descriptor: int | None, folder: str | None) -> Source:

@@ -17,14 +17,13 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakMethod, ref
 
 from pinnace.errors import PinnaceError
 from pinnace.log import INFO, Log
 from pinnace.machine.cgroup import cpu_quota, cpu_seconds
 from pinnace.machine.cores import allowed_cores
-from pinnace.records import dataclass
 
 if TYPE_CHECKING:
     import subprocess
@@ -48,8 +47,7 @@ _HELPER = (
 )
 
 
-@dataclass(frozen=True)
-class Unkept:
+class Unkept(NamedTuple):
     """A model to keep: what the helper is told of it.
 
     It refers weakly to the model's bytes and to the method that runs the kept one, so that closing a model

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from pinnace.building.cached import Contents, Tunings, entry_of, found_entry
 from pinnace.building.choosing import Chooser, is_open
-from pinnace.building.garbage import forget_imported, rare_garbage_collection
+from pinnace.building.garbage import no_garbage_collection
 from pinnace.building.lending import Sharing
 from pinnace.building.opening import source_of
 from pinnace.building.ranks import is_whole, joined, warn_of_ranks
@@ -68,7 +68,6 @@ class Origin:
     the settings name, else it is None, and `facts` are those for `Model.get_model_info`.
     """
 
-    @rare_garbage_collection()
     def __init__(
         self,
         model: str | os.PathLike[str] | Buffer,
@@ -104,7 +103,6 @@ class Origin:
             self._store = None
         engine = engines.choose(target, source.name)
         self._sharing.check(target)
-        forget_imported()
         self._recipe = Recipe(
             source, kind, engine, target, settings.precision_plan, settings.variable_weights
         )
@@ -200,7 +198,7 @@ class Origin:
         other._store, other._entry, other._sharing = None, None, Sharing()
         return other.build()
 
-    @rare_garbage_collection()
+    @no_garbage_collection()
     def build(self) -> Executable:
         """Compile the model, or load it from the cache; see `build`.
 
@@ -255,7 +253,7 @@ class Origin:
         Raises as `build` does, and ConfigError if a weight cannot be exchanged.
         """
         recipe = self._recipe
-        with rare_garbage_collection(), collected_warnings():  # the build has issued the warnings
+        with collected_warnings():  # the build has issued the warnings
             graph = recipe.graph(names)
             recipe.check_whole(graph)
             same = self._found() if set(names) == set(self.variable) or not graph.held_back else None
@@ -272,8 +270,7 @@ class Origin:
         from pinnace import formats
         from pinnace.compiler.variable import modules_of
 
-        with rare_garbage_collection():
-            return modules_of(formats.read(self.source, self._recipe.kind))
+        return modules_of(formats.read(self.source, self._recipe.kind))
 
     def _note(self, executable: Executable, seconds: float) -> None:
         """Keep the facts of a build, and log it in one line."""

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pinnace.building.garbage import forget_imported
 from pinnace.building.stages import Stages
 from pinnace.deferred import import_onnx_ir
 from pinnace.errors import NotSupportedError, warn
 from pinnace.log import INFO, Log
 from pinnace.options.target import Target
-from pinnace.records import dataclass
 from pinnace.shapes import Shape
 from pinnace.types import ModelType
 
@@ -67,8 +65,6 @@ class Recipe:
             import_onnx_ir()
             from pinnace import formats
             from pinnace.compiler.graph import compilable, shapes_of
-
-            forget_imported()
 
         source, target = self.source, self.target
         folder = None if source.folder is None else str(source.folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +16,6 @@ from pinnace.engines.onnxruntime.kernels import lacking
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
 from pinnace.formats import kind_of
 from pinnace.program import Program
-from pinnace.records import dataclass
 from pinnace.types import DataType, ModelType, Port
 from pinnace.weights.source import Source, size_of
 from pinnace.writing import replacing

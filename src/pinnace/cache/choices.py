@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from pinnace.cache import notes
 from pinnace.cache.key import code
 from pinnace.cache.store import Store
 from pinnace.machine.processor import identity
-from pinnace.records import dataclass
 from pinnace.weights.digest import digest
 
 _FOLDER = "choices"

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from pinnace.cache.folder import check_owner
 from pinnace.cache.notes import Record, sealed, unsealed
 from pinnace.engines.protocol import TENSORS, Compiled, FileWeight
 from pinnace.machine.cgroup import lies_in_memory
-from pinnace.records import dataclass
 from pinnace.shapes import alternatives, written
 from pinnace.types import Array, DataType, Format, Interface, Port
 from pinnace.weights.digest import digest_of_file
@@ -42,8 +41,7 @@ class Damaged(Exception):
     """An entry differs from what was written."""
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """A compiled model and its folder. `model` and `engine` are descriptions for people.
 
     `warnings` are those of the compilation; each load repeats them.

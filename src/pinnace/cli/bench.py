@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,6 @@ import typer
 
 from pinnace.cli import options
 from pinnace.cli.sweep import Setting, settings
-from pinnace.records import dataclass
 
 if TYPE_CHECKING:
     from pinnace import Context, ModelParallelRunner, Tensor

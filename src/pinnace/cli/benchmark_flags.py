@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import dataclass
 from typing import NoReturn
 
 from pinnace.errors import ArgumentValueError
-from pinnace.records import dataclass
 
 FAILED = 0xFF
 """The exit code of every failure (RET_ERROR)."""

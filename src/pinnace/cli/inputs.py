@@ -6,6 +6,7 @@ import math
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -16,7 +17,6 @@ import numpy as np
 from pinnace.errors import ArgumentValueError
 from pinnace.images import Layout, PerChannel, is_picture, load
 from pinnace.machine.cgroup import usable_memory
-from pinnace.records import dataclass
 from pinnace.shapes import Shape, is_free, named, takes
 from pinnace.types import Array, DataType, Format
 

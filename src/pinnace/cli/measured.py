@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from pinnace.cli.console import table
 from pinnace.cli.sweep import Setting, counted
 from pinnace.engines.steps import OperatorTime, Profile
 from pinnace.machine import cores, processor
-from pinnace.records import dataclass
 
 SHOWN_NODES = 20
 """Number of nodes shown of a profile."""
@@ -60,7 +59,7 @@ class Accuracy:
         return self.relative_error <= self.threshold and near
 
 
-@dataclass()
+@dataclass
 class Row:
     """A measurement: its setting, figures, durations in ms for a plot, and the bytes that the model takes."""
 
@@ -76,7 +75,7 @@ class Row:
         return {**setting, **places, **asdict(self.figures), "memory": self.memory}
 
 
-@dataclass()
+@dataclass
 class BenchReport:
     """All measurements of one model: of one caller, of clients, of requests that arrive at a rate."""
 

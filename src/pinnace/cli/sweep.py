@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import typer
 
 from pinnace.cli.numbers import counts, rates, usual_counts
-from pinnace.records import dataclass
 
 
 @dataclass(frozen=True)

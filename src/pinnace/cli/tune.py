@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,6 @@ import typer
 
 from pinnace.cli import options
 from pinnace.errors import warn
-from pinnace.records import dataclass
 
 if TYPE_CHECKING:
     from pinnace.bench.rounding import Tried
@@ -82,7 +81,7 @@ def tune(
         raise typer.Exit(130)
 
 
-@dataclass()
+@dataclass
 class _Found:
     """Measurements so far: the forms within the error, and the outcomes of all ways to run the model.
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx
@@ -36,10 +36,9 @@ from pinnace.ops.values import (
     flatten,
     rebuild,
 )
-from pinnace.records import dataclass
 
 
-@dataclass()
+@dataclass
 class Side:
     """One traced side of a condition: its nodes, its value, and the memory after it."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 import onnx_ir as ir
 
@@ -15,7 +16,6 @@ from pinnace.compiler.variable import HELD_BACK, Variable, chosen, variables
 from pinnace.errors import ConfigError, UnsupportedModelError, UnsupportedPrimitive
 from pinnace.ops.nodes import DOMAIN
 from pinnace.program import Dialect, Layout, Program
-from pinnace.records import dataclass
 from pinnace.shapes import Shape, named_shapes
 from pinnace.tensors import gears
 from pinnace.types import DataType, Format, Interface, Port
@@ -23,8 +23,7 @@ from pinnace.types import DataType, Format, Interface, Port
 _NO_PLAN: Mapping[str, str] = {}
 
 
-@dataclass(frozen=True)
-class Compilable:
+class Compilable(NamedTuple):
     """A graph for an engine.
 
     `first_state` are the first values of the interface's states. `folder` contains the external weights.

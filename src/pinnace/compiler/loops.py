@@ -12,7 +12,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import onnx_ir as ir
@@ -40,12 +40,11 @@ from pinnace.ops.values import (
     rebuild,
 )
 from pinnace.program import Node
-from pinnace.records import dataclass
 
 _K = TypeVar("_K")
 
 
-@dataclass()
+@dataclass
 class _Head:
     """The decision of a loop's function: to start another iteration (None if it never does), or to leave."""
 

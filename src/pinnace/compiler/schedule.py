@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache, cached_property
+from typing import NamedTuple
 
 from pinnace.compiler.failures import NodeFailure
 from pinnace.ops.families import find
 from pinnace.ops.structure import UPDATED
 from pinnace.program import Function, FunctionRef, Monad, Node, Program
-from pinnace.records import dataclass
 
 
-@dataclass(frozen=True)
-class Order:
+class Order(NamedTuple):
     """The nodes of a function in topological order.
 
     `late` are those, by id, that read a weight without a monad, and the monads that come before them.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import onnx_ir as ir
 
 from pinnace.errors import ConfigError
 from pinnace.program import Program
-from pinnace.records import dataclass
 
 HELD_BACK = "pinnace.held_back"
 """Metadata key of a model whose graph would be another if its exchangeable weights were not."""
@@ -22,8 +22,7 @@ Weights = Mapping[str, tuple[ir.TensorProtocol, ...]]
 """The weights of a file by name; several functions may have one of the same name."""
 
 
-@dataclass(frozen=True)
-class Variable:
+class Variable(NamedTuple):
     """An exchangeable weight.
 
     `first` is its value in the file, `names` are those of its initializers in the graph. `axes` permutes the

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from pinnace.errors import ConfigError
-from pinnace.records import dataclass
 from pinnace.types import Array, Port
 
 _WHERE = "[data_preprocess_param]"

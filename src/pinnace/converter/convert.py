@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 
@@ -23,7 +23,6 @@ from pinnace.engines.onnxruntime.rules import fuse_blocks
 from pinnace.errors import ConfigError, NotSupportedError, warn
 from pinnace.program import Dialect, Layout
 from pinnace.quantising.likeness import Likeness
-from pinnace.records import dataclass
 from pinnace.tensors import gears
 from pinnace.types import Array, ModelType
 from pinnace.weights.encryption import decrypted, encrypt

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,6 @@ from pinnace.quantising.form import METHODS, Form
 from pinnace.quantising.integers import Rounding, channels, rest
 from pinnace.quantising.operators import Operator, candidates, normalised, weight_of
 from pinnace.quantising.ranges import Ranges, Samples, corrections, ranges
-from pinnace.records import dataclass
 from pinnace.types import Array
 from pinnace.weights.source import Source
 from pinnace.writing import replacing

@@ -12,13 +12,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import onnx_ir as ir
 
 from pinnace.distributed.plan import reads
 from pinnace.errors import ConfigError, NotSupportedError
-from pinnace.records import dataclass
 
 KEY = "pinnace.split"
 """The user info of a model that has parts: their files and the executors, as JSON."""

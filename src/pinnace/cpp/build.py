@@ -9,6 +9,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from blake3 import blake3
@@ -16,7 +17,6 @@ from filelock import FileLock
 
 from pinnace import __version__
 from pinnace.errors import PinnaceError
-from pinnace.records import dataclass
 from pinnace.writing import replacing
 
 _HERE = Path(__file__).parent

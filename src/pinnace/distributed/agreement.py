@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from pinnace.distributed.communicator import Communicator, Link, Ranks
 from pinnace.distributed.files import suspicion
 from pinnace.distributed.steps import Collective, Partition
 from pinnace.errors import ConfigError, DistributedError, warn
-from pinnace.records import dataclass
 from pinnace.types import Port
 
 

@@ -13,10 +13,8 @@ import select
 import socket
 import struct
 import time
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
-
-from pinnace.records import dataclass
 
 SECRET = "PINNACE_SECRET"
 """The variable with the secret that the ranks of one job share; `pinnace launch` creates it."""
@@ -40,7 +38,7 @@ def unsealed(said: bytes) -> bytes | None:
     return body if hmac.compare_digest(sealed(body), said) else None
 
 
-@dataclass()
+@dataclass
 class _Connection:
     connection: socket.socket
     said: bytearray = field(default_factory=bytearray)

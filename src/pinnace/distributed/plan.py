@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 
 import onnx_ir as ir
 
@@ -217,7 +216,7 @@ class _SegmentCutter:
             tuple(self._port(value) for value in inputs), tuple(self._port(value) for value in given), (), {}
         )
         self._segments.append(
-            replace(self._graph, model=model, interface=ports, first_state=(), variable={}, held_back=False)
+            self._graph._replace(model=model, interface=ports, first_state=(), variable={}, held_back=False)
         )
         return Segment(ports)
 

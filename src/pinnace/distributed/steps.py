@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pinnace.engines.protocol import Executable
-from pinnace.records import dataclass
 from pinnace.types import Array, Interface, Port
 
 SMALL = 1 << 16

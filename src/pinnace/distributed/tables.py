@@ -5,13 +5,13 @@ from __future__ import annotations
 import ipaddress
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pinnace.distributed.communicator import Ranks
 from pinnace.errors import ConfigError, DistributedError
 from pinnace.options.launcher import number
-from pinnace.records import dataclass
 
 BASE_PORT = 60000
 """HCCL's default; the variable HCCL_IF_BASE_PORT overrides it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from pinnace.engines import memory, missing
 from pinnace.machine.accelerators import cards
@@ -10,7 +10,6 @@ from pinnace.machine.cgroup import cpu_quota, usable_memory
 from pinnace.machine.cores import allowed_cores
 from pinnace.machine.simulation import KINDS, counts, simulated
 from pinnace.options.target import Target
-from pinnace.records import dataclass
 from pinnace.tensors.memory import DeviceMemory
 
 

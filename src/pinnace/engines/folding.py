@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import zip_longest
-from typing import cast
+from typing import NamedTuple, cast
 
 import onnx
 import onnx_ir as ir
@@ -20,7 +20,6 @@ import onnx_ir as ir
 from pinnace import bounds
 from pinnace.compiler.nodes import inner_graphs
 from pinnace.ops.inference import infer_node, opset_of
-from pinnace.records import dataclass
 from pinnace.weights.source import size_of
 
 _MAX_RESULT = 1 << 26
@@ -45,8 +44,7 @@ _WINDOWS = ("Conv", "Pool", "Einsum", "LSTM", "GRU", "RNN", "DFT", "STFT", "Grid
 """Parts of the names of operators that read an element many times."""
 
 
-@dataclass(frozen=True)
-class Allowance:
+class Allowance(NamedTuple):
     """The constant folding that is allowed: results of up to `max_result` bytes, and none unless `folds`.
 
     `whole` means that everything in real models is folded, `fits` that everything in this model is.
@@ -58,8 +56,7 @@ class Allowance:
     fits: bool
 
 
-@dataclass(frozen=True)
-class _Folded:
+class _Folded(NamedTuple):
     """A result of constants: its size, or the maximum of it unless `exact`."""
 
     bytes: float

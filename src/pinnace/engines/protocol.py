@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pinnace.options.target import Target
-from pinnace.records import dataclass
 from pinnace.types import Array, Interface, Port
 
 if TYPE_CHECKING:  # a model from the cache needs no compiler
@@ -113,8 +113,7 @@ class FileWeight:
     digest: str
 
 
-@dataclass(frozen=True)
-class Compiled:
+class Compiled(NamedTuple):
     """A graph that an engine compiled into a folder, and can load without the graph."""
 
     interface: Interface

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-
-from pinnace.records import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)

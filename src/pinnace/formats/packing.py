@@ -27,14 +27,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import onnx_ir as ir
 
 from pinnace.errors import ModelFormatError
 from pinnace.program import Quantised
-from pinnace.records import dataclass
 from pinnace.weights.source import Source
 
 if TYPE_CHECKING:
@@ -69,8 +68,7 @@ _IDENTITY = {"zeroPoint": 0, "scale": 1.0, "varCorr": 1.0, "meanCorr": 0.0}
 """The parameters of values that are not quantised."""
 
 
-@dataclass(frozen=True)
-class Pack:
+class Pack(NamedTuple):
     """The packing of one tensor; `error` creates errors about its data."""
 
     kind: str

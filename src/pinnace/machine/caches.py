@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from pinnace.machine.cores import allowed_cores, parse_cores
-from pinnace.records import dataclass
 
 _CPU = Path("/sys/devices/system/cpu")
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from pinnace.errors import ConfigError, DeviceUnavailableError
-from pinnace.records import dataclass
 
 VARIABLE = "PINNACE_SIMULATE"
 KINDS = ("gpu", "ascend")
@@ -20,8 +20,7 @@ MOST = 1024
 """Maximum number of devices of one kind; more is a typing error."""
 
 
-@dataclass(frozen=True)
-class Simulated:
+class Simulated(NamedTuple):
     """Simulated device `id` of a kind, and the cores that it uses."""
 
     kind: str

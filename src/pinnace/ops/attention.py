@@ -6,6 +6,7 @@ in float32 and rounded once, as the device does.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -15,7 +16,6 @@ from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
 from pinnace.ops.table import Arguments, Tensor, Tensors, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
-from pinnace.records import dataclass
 
 _FLOAT, _INT64 = ir.DataType.FLOAT, ir.DataType.INT64
 _LAYOUTS = {"0": "BSH", "1": "BNSD", "2": "SBH", "3": "BSND", "4": "TND", "8": "BNSD_BSND"}

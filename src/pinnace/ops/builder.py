@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,7 +17,6 @@ from pinnace.ops.memory import Assignments
 from pinnace.ops.nodes import Nodes
 from pinnace.ops.values import Value, refuse
 from pinnace.program import Layout, TypeInfo
-from pinnace.records import dataclass
 
 Operand = ir.Value | npt.NDArray[Any] | Sequence[int] | int | float | bool | None
 

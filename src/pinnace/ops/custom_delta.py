@@ -6,6 +6,7 @@ The tokens of all sequences are one dimension. Two operators differ in where the
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
@@ -15,7 +16,6 @@ from pinnace.ops.builder import Builder
 from pinnace.ops.custom import custom
 from pinnace.ops.table import Dtype, Tensor
 from pinnace.ops.values import Unsupported, Value
-from pinnace.records import dataclass
 
 _FLOAT, _FLOAT16, _INT64 = ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.INT64
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import onnx_ir as ir
 
 from pinnace.ops.values import Effects
-from pinnace.records import dataclass
 
 _Write = Callable[[ir.Value, ir.Value], ir.Value]
 
 
-@dataclass(frozen=True)
-class _View:
+class _View(NamedTuple):
     """A tensor that shares the memory of others, which held `held` when the view was made."""
 
     bases: tuple[ir.Value, ...]

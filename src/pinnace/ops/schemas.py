@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import onnx_ir as ir
-
-from pinnace.records import dataclass
 
 _T = ir.DataType
 _WIDER = {

@@ -15,13 +15,12 @@ import json
 from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx_ir as ir
 
 from pinnace.program import Dialect
-from pinnace.records import dataclass
 
 GIVEN = object()
 """The default of what every file gives."""
@@ -51,8 +50,7 @@ WITHOUT_EFFECT = frozenset(f"{_NOTES} {_OF_TRAINING} {_OF_CONVERTER}".split())
 """Attributes of any primitive that say nothing of what it computes."""
 
 
-@dataclass(frozen=True)
-class Signature:
+class Signature(NamedTuple):
     """The arguments of a primitive and their defaults, `GIVEN` or `DERIVED` where they have none."""
 
     inputs: Mapping[str, object]

@@ -39,9 +39,10 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 import onnx_ir as ir
@@ -52,7 +53,6 @@ from pinnace.ops.builder import Builder
 from pinnace.ops.operators import writing
 from pinnace.ops.values import Effects, Unsupported, Value
 from pinnace.program import Dialect
-from pinnace.records import dataclass
 
 Tensor = ir.Value
 Tensors = tuple[ir.Value, ...]
@@ -138,8 +138,7 @@ class Arguments:
         return type(self)(**{**self.__dict__, **changes})
 
 
-@dataclass(frozen=True)
-class _Parameter:
+class _Parameter(NamedTuple):
     name: str
     convert: Callable[[Builder, Value], Value] | None
     optional: bool

@@ -7,13 +7,12 @@ tuples are tuples. The classes here are the rest: functions as values, and the o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import onnx_ir as ir
 
 from pinnace.program import Function
-from pinnace.records import dataclass
 
 Value = Any
 """ir.Value, bool, int, float, str, None, Closure, Branches, Effects, TailCall, or a tuple of these."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from pinnace import shapes
 from pinnace.errors import ConfigError
-from pinnace.records import dataclass
 
 
-@dataclass(frozen=True)
-class Words:
+class Words(NamedTuple):
     """An option with a fixed set of values."""
 
     words: tuple[str, ...]
@@ -26,8 +25,7 @@ class Words:
         return value
 
 
-@dataclass(frozen=True)
-class Number:
+class Number(NamedTuple):
     """A non-negative number, below 2^`bits`: 31 for those of `Context`, 63 for sizes of memory."""
 
     bits: int = 31
@@ -44,8 +42,7 @@ class Number:
         return int(value)
 
 
-@dataclass(frozen=True)
-class TextFormat:
+class TextFormat(NamedTuple):
     """Text like `example`; `put` converts it for `pinnace.shapes`, or raises ValueError."""
 
     example: str

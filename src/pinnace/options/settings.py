@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,6 @@ from pinnace.errors import ArgumentTypeError, ConfigError, warn
 from pinnace.options.arguments import check_sections, check_type
 from pinnace.options.forms import Words
 from pinnace.options.table import AFTER, KEEPS, SECTIONS
-from pinnace.records import dataclass
 
 if TYPE_CHECKING:
     import configparser

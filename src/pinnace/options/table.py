@@ -8,9 +8,9 @@ page on dynamic shapes with TensorRT, the seeds), except [runner] and [distribut
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from pinnace.options.forms import BATCHES, DIMS, NAMED_SHAPES, RANGES, Number, TextFormat, Words
-from pinnace.records import dataclass
 
 PLACES = ("cpu", "cuda", "tensorrt", "ascend", "simulated gpu", "simulated ascend")
 """Kinds of target that options distinguish."""
@@ -37,8 +37,7 @@ SECRET = "a compiled model would tell what the model's file hides"
 """Conditions that override options."""
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """One option: its effect, and the `PLACES` where it has it.
 
     `why` is why it has no effect elsewhere, unless that is only the target's kind. `values` is the check;
@@ -55,8 +54,7 @@ class Option:
     fills: str = ""
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(NamedTuple):
     """The options of a section; `others` describes all further keys, None if there must be none.
 
     `kind` is the kind of device that the section is for, "" for any.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
-
-from pinnace.records import dataclass
 
 
 @dataclass(frozen=True)

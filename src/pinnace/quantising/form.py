@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, field
-
-from pinnace.records import dataclass
+from dataclasses import asdict, dataclass, field
 
 METHODS = {
     "bits16": "16 bits",

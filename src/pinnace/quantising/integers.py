@@ -6,6 +6,7 @@ Weights have a scale for each channel of the result and no zero point; activatio
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from pinnace.machine.processor import sums_of_bytes_overflow
 from pinnace.quantising.form import Form
 from pinnace.quantising.operators import Floats, Operator, matrix, normalised, weight_of
 from pinnace.quantising.writing import Site
-from pinnace.records import dataclass
 from pinnace.types import Array
 
 _SHARED = "pinnace.integers"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from pinnace.records import dataclass
 from pinnace.types import Array
 
 Samples = Sequence[Sequence[Array]]

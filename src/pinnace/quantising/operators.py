@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
 from pinnace.compiler.plan import PLANNED
-from pinnace.records import dataclass
 
 Floats = npt.NDArray[np.float32]
 

@@ -99,7 +99,7 @@ def _values(
         output.name, output.type = f"watched/{place}", ir.TensorType(ir.DataType.FLOAT)
         graph.model.graph.outputs.append(output)
     ports = tuple(Port(f"watched/{place}", DataType.FLOAT32, ()) for place in range(len(watched)))
-    whole = replace(graph, interface=replace(graph.interface, outputs=graph.interface.outputs + ports))
+    whole = graph._replace(interface=replace(graph.interface, outputs=graph.interface.outputs + ports))
     executable = engine.build(whole, Target())
     try:
         for sample in samples:

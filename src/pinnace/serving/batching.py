@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pinnace.errors import ConfigError, EngineError
-from pinnace.records import dataclass
 from pinnace.serving.request import Request
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -21,7 +22,6 @@ from typing import IO
 import numpy as np
 
 from pinnace.errors import DeviceUnavailableError, EngineError
-from pinnace.records import dataclass
 from pinnace.serving.control import Control, Message, as_error, ports_of
 from pinnace.serving.crew import Halt, Place, PlaceLostError, T, Take
 from pinnace.serving.slots import DTypes, Slot

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from time import perf_counter_ns
 
 import numpy as np
 
 from pinnace.errors import ArgumentValueError, DataMismatchError
-from pinnace.records import dataclass
 from pinnace.serving.submitted import Cancellable
 from pinnace.serving.tally import Tally
 from pinnace.serving.worker import log_failure

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate
 
 from pinnace.errors import ArgumentValueError
 from pinnace.html import table
-from pinnace.records import dataclass
 from pinnace.serving.tally import BITS, STEPS, Tally
 
 _NS = 1e6  # of a millisecond

@@ -10,12 +10,12 @@ import weakref
 from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import zip_longest
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from pinnace.errors import ModelStateError
-from pinnace.records import dataclass
 from pinnace.serving.request import Request
 from pinnace.serving.visit import Visits
 from pinnace.serving.worker import Worker

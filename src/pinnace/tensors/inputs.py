@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from pinnace.errors import ArgumentTypeError, DataMismatchError
-from pinnace.records import dataclass
 from pinnace.shapes import Shape, is_free, takes
 from pinnace.tensors import gears
 from pinnace.tensors.given import Given, SupportsArray, check_inputs, is_array, to_numpy
@@ -24,8 +23,7 @@ _LISTS = (list, tuple)
 _LARGE = 1 << 31  # no array in memory has such a dimension, and engines compute with sizes in 32 bits
 
 
-@dataclass(frozen=True)
-class Host:
+class Host(NamedTuple):
     """The device of a model, as seen by tensors in device memory.
 
     `devices` is that of `get_model_info("device")`, "" for a model that accepts tensors of any device and

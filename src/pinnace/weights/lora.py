@@ -28,6 +28,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,6 @@ import numpy as np
 import numpy.typing as npt
 
 from pinnace.errors import ArgumentValueError, DataMismatchError, ModelFormatError, warn
-from pinnace.records import dataclass
 from pinnace.types import Array
 
 _Floats = npt.NDArray[np.float32]

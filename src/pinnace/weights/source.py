@@ -7,7 +7,7 @@ import mmap
 import os
 import sys
 from collections.abc import Iterable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -15,7 +15,6 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from pinnace.errors import ModelFormatError
-from pinnace.records import dataclass
 from pinnace.types import Buffer, DataType
 from pinnace.weights.shared import shared
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import onnx_ir as ir
@@ -12,7 +13,6 @@ from pinnace.converter.caffe.layer import Layer
 from pinnace.errors import ConfigError, ModelFormatError, UnsupportedModelError, UnsupportedPrimitive
 from pinnace.ops.builder import Builder
 from pinnace.ops.values import Unsupported
-from pinnace.records import dataclass
 from pinnace.weights.source import SMALL, Source, check_shape
 
 _IR_VERSION = 10
@@ -36,7 +36,7 @@ def write(network: Source, weights_: Source, output: Path, shapes: Mapping[str, 
     ir.save(model, output, external_data=f"{output.name}.data", size_threshold_bytes=SMALL)
 
 
-@dataclass()
+@dataclass
 class _Network:
     net: prototxt.Message
     blobs: Mapping[str, list[ir.TensorProtocol]]

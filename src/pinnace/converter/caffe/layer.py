@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 import onnx_ir as ir
@@ -12,7 +13,6 @@ from pinnace.converter.caffe.prototxt import Message
 from pinnace.errors import ModelFormatError
 from pinnace.ops.builder import Builder
 from pinnace.ops.values import Unsupported
-from pinnace.records import dataclass
 
 _PARAMETERS = {
     **dict.fromkeys(("Deconvolution", "ConvolutionDepthwise", "DepthwiseConvolution"), "convolution_param"),

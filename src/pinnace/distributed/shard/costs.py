@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import onnx_ir as ir
 
@@ -16,7 +17,6 @@ from pinnace.distributed.plan import reads
 from pinnace.distributed.shard.states import Parts, Split, State, Way
 from pinnace.distributed.shard.ways import Ways
 from pinnace.ops.inference import OPSET
-from pinnace.records import dataclass
 
 COLLECTIVE = 1 << 16
 """Cost of a collective, besides its bytes: tens of microseconds of waiting at a gigabyte a second."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +39,6 @@ from pinnace.distributed.shard.products import plain_transposes, prepare_product
 from pinnace.distributed.steps import Partition
 from pinnace.errors import ConfigError, UnsupportedModelError, UnsupportedPrimitive
 from pinnace.ops.nodes import DOMAIN
-from pinnace.records import dataclass
 from pinnace.weights.digest import digest
 from pinnace.weights.source import SMALL, Source
 from pinnace.writing import replacing

@@ -6,9 +6,9 @@ states a node takes its inputs, and in which it leaves its outputs, without any 
 
 from __future__ import annotations
 
-import onnx_ir as ir
+from dataclasses import dataclass
 
-from pinnace.records import dataclass
+import onnx_ir as ir
 
 
 @dataclass(frozen=True)

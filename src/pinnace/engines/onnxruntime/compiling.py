@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import onnx_ir as ir
 import onnxruntime as ort
@@ -27,7 +27,6 @@ from pinnace.engines.speed.gains import ALWAYS, Gains, described
 from pinnace.errors import DeviceUnavailableError, EngineError, LackingKernelsError
 from pinnace.ops.values import Unsupported
 from pinnace.options.target import Target
-from pinnace.records import dataclass
 from pinnace.types import Array
 from pinnace.weights.source import SMALL, Source, size_of
 
@@ -39,8 +38,7 @@ _FOLDING = ["ConstantFolding", "ConstantFoldingDQ"]
 _NO_WEIGHTS: Weights = {}
 
 
-@dataclass(frozen=True)
-class OrtModel:
+class OrtModel(NamedTuple):
     """A graph in the form that onnxruntime optimises.
 
     `weights` are those in memory; `max_folded` is the limit of bytes of a folded constant; `disabled` names

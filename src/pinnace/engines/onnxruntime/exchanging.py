@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
 
@@ -30,7 +31,6 @@ from pinnace.engines.protocol import Compiled, Executable, FileWeight
 from pinnace.errors import EngineError
 from pinnace.formats.protos import inner_graphs
 from pinnace.options.target import Target
-from pinnace.records import dataclass
 from pinnace.types import Array
 from pinnace.weights.source import SMALL, Source
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +34,6 @@ from pinnace.engines.onnxruntime.loading import GRAPH
 from pinnace.engines.protocol import TENSORS, Compiled, FileWeight
 from pinnace.formats.protos import inner_graphs
 from pinnace.options.target import Target
-from pinnace.records import dataclass
 from pinnace.weights.digest import digest
 from pinnace.weights.source import SMALL, Source, size_of
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 import onnxruntime as ort
@@ -14,7 +15,6 @@ from onnxruntime.capi import onnxruntime_pybind11_state as _state
 from pinnace.engines.onnxruntime import providers, starting
 from pinnace.engines.protocol import failures
 from pinnace.options.target import Target
-from pinnace.records import dataclass
 from pinnace.types import Array
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ ONNX_BFLOAT16 = 16
 """The number of bfloat16 in onnx.TensorProto.DataType; onnxruntime does not know its numpy dtype."""
 
 
-@dataclass(frozen=True)
-class OrtDeviceMemory:
+class OrtDeviceMemory(NamedTuple):
     """See `pinnace.tensors.memory.DeviceMemory`. A simulated device's arrays are in host memory."""
 
     name: str

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,6 @@ from pinnace.engines.openvino.precise import keep_wide
 from pinnace.engines.openvino.spelling import respell
 from pinnace.engines.protocol import failures
 from pinnace.errors import EngineError, LackingKernelsError
-from pinnace.records import dataclass
 from pinnace.types import Array, DataType, Interface
 from pinnace.weights.source import SMALL, Source, size_of
 

@@ -6,14 +6,13 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from pinnace.engines.speed.work import NodeWork
 from pinnace.machine import processor
-from pinnace.records import dataclass
 
 Row = tuple[Sequence[float], float]
 """A size (`NodeWork.size`), and the picoseconds of a unit of work."""

@@ -8,7 +8,7 @@ values; see `packing`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx_ir as ir
@@ -19,7 +19,6 @@ from pinnace.formats.messages import Proto
 from pinnace.formats.mindir.schema import number_of
 from pinnace.ops.channels import quantised_axis
 from pinnace.program import Layout, Node, Quantised
-from pinnace.records import dataclass
 
 _LISTS = {
     "scale": "scale_list",
@@ -49,8 +48,7 @@ _WRITTEN = {
 """The lists that MindSpore Lite wants: field and type of a number, and the number where none is given."""
 
 
-@dataclass(frozen=True)
-class WeightUse:
+class WeightUse(NamedTuple):
     """Use of a quantised weight by nodes: the axis of its channels, and whether it is quantised for storage
     only.
     """

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from struct import Struct
 from typing import Any, NamedTuple
-
-from pinnace.records import dataclass
 
 _SCALARS: Mapping[str, Struct] = {
     "bool": Struct("<B"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ray
@@ -18,7 +18,6 @@ from pinnace.machine.simulation import counts
 from pinnace.options.context import Context, main_device
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
-from pinnace.records import dataclass
 from pinnace.serving.control import Message, as_message, ports_said
 from pinnace.serving.ray.models import Manifest, Shipment, find, receive
 from pinnace.types import Array

@@ -6,6 +6,7 @@ import os
 import threading
 import weakref
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from pinnace.cache.store import Store
 from pinnace.deferred import import_onnx_ir
 from pinnace.errors import ConfigError, ModelFormatError
 from pinnace.options.settings import Settings
-from pinnace.records import dataclass
 from pinnace.types import Buffer
 from pinnace.weights.source import Source
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import ray
@@ -11,7 +12,6 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from pinnace.errors import DeviceUnavailableError
 from pinnace.machine.simulation import counts, simulated
 from pinnace.options.context import Context, main_device
-from pinnace.records import dataclass
 
 _CARDS = {"gpu": "GPU", "ascend": "NPU"}
 """Ray's names of the devices."""

@@ -7,6 +7,7 @@ data and the kernel are transformed, multiplied element by element, and transfor
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,6 @@ from pinnace.engines.onnxruntime.rules.match import Rewriter, floats, is_float, 
 from pinnace.engines.speed.gains import WORTH
 from pinnace.ops.builder import Builder
 from pinnace.ops.values import Unsupported
-from pinnace.records import dataclass
 
 if TYPE_CHECKING:
     import numpy.typing as npt
