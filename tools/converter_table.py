@@ -70,8 +70,8 @@ class Crash(Exception):
 class Server:
     """A process of another runtime, started again when it ends, and ended when it takes too long."""
 
-    def __init__(self, interpreter: str, script: str, folder: Path) -> None:
-        self.command, self.folder = [interpreter, str(TOOLS / script)], folder
+    def __init__(self, interpreter: str, script: str, folder: Path, limit: float = LIMIT) -> None:
+        self.command, self.folder, self.limit = [interpreter, str(TOOLS / script)], folder, limit
         self.process: subprocess.Popen[str] | None = None
 
     def __call__(self, model: Path, inputs: Arrays) -> Arrays:
@@ -87,7 +87,7 @@ class Server:
             )
         process = self.process
         print(model, given, made, file=process.stdin, flush=True)
-        if not select.select([process.stdout], [], [], LIMIT)[0]:
+        if not select.select([process.stdout], [], [], self.limit)[0]:
             process.kill()
         answer = process.stdout.readline()
         if not answer:
@@ -180,15 +180,15 @@ def judge(case: Case, columns: list[Column], folder: Path, how: Quantisation | N
     return found
 
 
-def columns_of(options: argparse.Namespace, folder: Path) -> list[Column]:
+def columns_of(options: argparse.Namespace, folder: Path, limit: float = LIMIT) -> list[Column]:
     """Return the columns of Pinnace, and of the interpreters `mindspore` and `lite` if they are given."""
     mindir, ms = ModelType.MINDIR, ModelType.MINDIR_LITE
     columns = [Column(".mindir in Pinnace", mindir, by_pinnace), Column(".ms in Pinnace", ms, by_pinnace)]
     if options.mindspore:
-        server = Server(options.mindspore, "run_in_mindspore.py", folder)
+        server = Server(options.mindspore, "run_in_mindspore.py", folder, limit)
         columns.append(Column(".mindir in MindSpore", mindir, server))
     if options.lite:
-        server = Server(options.lite, "run_in_lite.py", folder)
+        server = Server(options.lite, "run_in_lite.py", folder, limit)
         columns.append(Column(".mindir in MindSpore Lite", mindir, server))
         columns.append(Column(".ms in MindSpore Lite", ms, server))
     return columns

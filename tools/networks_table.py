@@ -2,6 +2,7 @@
 
     python tools/networks_table.py timm|transformers --torch PYTHON [--count 60] [--seed 1]
                                    [--mindspore PYTHON] [--lite PYTHON] [--keep FOLDER]
+                                   [--only NAME*] [--limit SECONDS]
 
 Interpreters of environments with torch and the library, with MindSpore 2.10 and with mindspore_lite 2.0.
 `export_networks.py` draws and exports them with random weights. A result is right if it is within 1e-4 of the
@@ -85,6 +86,8 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, metavar="FOLDER")
+    parser.add_argument("--only", default="*", help="networks of these names")
+    parser.add_argument("--limit", type=float, default=300, help="seconds that another runtime may take")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as name:
@@ -94,7 +97,8 @@ def main() -> None:
             kept.mkdir(parents=True)
             command = [options.torch, str(TOOLS / "export_networks.py"), str(kept), options.zoo]
             subprocess.run([*command, str(options.count), str(options.seed)], check=True)
-        table(sorted(kept.glob("*.onnx")), columns_of(options, folder), folder)
+        files = sorted(kept.glob(f"{options.only}.onnx"))
+        table(files, columns_of(options, folder, options.limit), folder)
 
 
 if __name__ == "__main__":

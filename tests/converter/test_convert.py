@@ -184,7 +184,7 @@ def test_operators_without_a_way_are_named(tmp_path):
 def test_layers_of_a_transformer_become_one_primitive_each(tmp_path):
     random = np.random.default_rng(0)
     text = """<ir_version: 8, opset_import: ["" : 15]>
-g (float[2, 5, 8] x) => (float[2, 5, 8] y) <float[8, 8] w, float[8] b, float[8] scale, float[8] shift,
+g (float[2, 80, 8] x) => (float[2, 80, 8] y) <float[8, 8] w, float[8] b, float[8] scale, float[8] shift,
     float half = {0.5}, float one = {1}, float root = {1.4142135}, float two = {2}, float small = {1e-5}> {
     product = MatMul (x, w)
     sum = Add (b, product)
@@ -207,7 +207,7 @@ g (float[2, 5, 8] x) => (float[2, 5, 8] y) <float[8, 8] w, float[8] b, float[8] 
     for name, shape in (("w", (8, 8)), ("b", (8,)), ("scale", (8,)), ("shift", (8,))):
         weight = random.normal(size=shape).astype(np.float32)
         original.graph.initializer.append(numpy_helper.from_array(weight, name))
-    x = random.normal(size=(2, 5, 8)).astype(np.float32)
+    x = random.normal(size=(2, 80, 8)).astype(np.float32)
     summary = same(original.SerializeToString(), tmp_path, [x], kind=ModelType.MINDIR_LITE)
     assert summary.nodes == 3  # MatMulFusion with a bias, Activation, LayerNormFusion
 

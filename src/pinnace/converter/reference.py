@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
+
+from pinnace.types import Array
 
 
 def evaluated(node: ir.Node, opset: int, given: Sequence[Any]) -> list[Any]:
@@ -16,6 +19,8 @@ def evaluated(node: ir.Node, opset: int, given: Sequence[Any]) -> list[Any]:
 
     Raises what the reference implementation raises where it does not know an operator or its inputs.
     """
+    if node.op_type == "GatherElements" and not node.domain:
+        return [_gathered(given[0], given[1], node.attributes.get_int("axis", 0))]
     proto = ir.serde.serialize_node(node)
     # By names of their own: a node may read one value twice.
     values = {f"input{i}": value for i, value in enumerate(given) if value is not None}
@@ -27,3 +32,11 @@ def evaluated(node: ir.Node, opset: int, given: Sequence[Any]) -> list[Any]:
     model = onnx.helper.make_model(graph, opset_imports=imports)
     with np.errstate(all="ignore"):
         return list(ReferenceEvaluator(model).run(None, values))
+
+
+def _gathered(data: Array, indices: npt.NDArray[np.integer], axis: int) -> Array:
+    """Return GatherElements, whose data may have more rows than its indices; ONNX's refuses these."""
+    axis %= data.ndim
+    rows = tuple(slice(None) if i == axis else slice(n) for i, n in enumerate(indices.shape))
+    found: Array = np.take_along_axis(data[rows], indices, axis)
+    return found

@@ -9,13 +9,14 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.converter.primitives import Primitives, number_of
-from pinnace.converter.rules import Rules, images, integers, rules, shapes
+from pinnace.converter.rules import Rules, images, integers, kernels, rules, shapes
 from pinnace.converter.rules.narrow import in_int32, int32, ints32
 from pinnace.ops.formulas import function
 from pinnace.ops.values import Unsupported, Value
 
 assert images
 assert integers
+assert kernels
 assert shapes  # their functions are those of the rules
 
 _RELU, _SIGMOID, _RELU6, _ELU, _LEAKY_RELU, _SOFTPLUS, _TANH = 1, 2, 3, 4, 5, 9, 10  # ActivationType
@@ -27,16 +28,6 @@ _REDUCTIONS = {"Mean": 0, "Max": 1, "Min": 2, "Prod": 3, "Sum": 4, "SumSquare": 
 _METHODS = {"linear": 0, "nearest": 1, "cubic": 2}
 _COORDINATES = {"asymmetric": 0, "align_corners": 1, "half_pixel": 2}
 _FLOOR = 3  # NearestMode
-
-
-@function
-def _choice(b: Primitives, *x: ir.Value) -> ir.Value:
-    """ONNX's Where; Lite takes the shape of its result from operands of one shape."""
-    declared = b.declared[0].shape if b.declared and b.declared[0] else None
-    if declared is None or None in declared:
-        return b.op("Where", *x)
-    wide = [v if b.shape(v) == declared else b.op("BroadcastTo", v, shape=declared) for v in x]
-    return b.op("Where", *wide)
 
 
 @function
@@ -95,8 +86,8 @@ _ELEMENTWISE: Rules = rules(
         data
     Cast; saturate: input, to: int ->
         # Lite's Cast makes bool of floats only, and int32 and floats of bool.
-        if dtype(input) is BOOL and datatype(to) is INT64:
-            return cast(cast(input, INT32), INT64)
+        if dtype(input) is BOOL and datatype(to) in (INT32, INT64):
+            return of(cast(input, INT32), datatype(to))
         if datatype(to) is BOOL and dtype(input) is not BOOL and not is_float(input):
             return cast(cast(input, FLOAT), BOOL)
         as_type(input, datatype(to))
@@ -106,7 +97,7 @@ _ELEMENTWISE: Rules = rules(
     DequantizeLinear; output_dtype: x, x_scale, x_zero_point = None, axis: int = 1 -> meant(x, x_scale, x_zero_point, axis)
     DynamicQuantizeLinear: x -> in_dynamic_steps(x)
     CumSum: x, axis: int, exclusive: int = 0, reverse: int = 0 ->
-        CumSum(x, int32(axis), exclusive=bool(exclusive), reverse=bool(reverse))
+        summed(x, axis, exclusive, reverse)
     """,
 )
 _SHAPES: Rules = rules(
@@ -262,6 +253,8 @@ _NETWORKS: Rules = rules(
     LayerNormalization; stash_type: X, Scale, B = None, axis: int = -1, epsilon: float = 1e-5 ->
         if results() > 1 or B is None or static_shape(Scale) != shape(X)[axis:]:
             raise Unsupported("has no B, a Scale that is broadcast, or several results, and LayerNormFusion has one")
+        if not whole_norm(X, axis):
+            raise Unsupported("is of few elements, of which LayerNormFusion computes only some when it has several threads")
         LayerNormFusion(X, Scale, B, begin_norm_axis=axis, begin_params_axis=axis, epsilon=epsilon, elementwise_affine=True)
     LRN: X, size: int, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0 ->
         if rank(X) != 4 or size % 2 == 0:

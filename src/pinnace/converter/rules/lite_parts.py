@@ -79,10 +79,25 @@ RULES: Rules = rules(
         far = constant(np.arange(columns) - np.arange(rows).reshape(-1, 1), np.int64)
         least = constant(0, np.int64) if k is None else scalar(k)
         Where(far >= least if upper else far <= least, input, 0)
+    LayerNormalization; stash_type: X, Scale, B = None, axis: int = -1, epsilon: float = 1e-5 ->
+        normalised(X, Scale, B, axis, epsilon)
     ScatterND: data, indices, updates, reduction: str = "none" ->
         one_by_one(_REDUCTIONS[reduction], data, indices, updates)
     """,
 )
+
+
+@function
+def _normalised(
+    b: Builder, x: ir.Value, scale: ir.Value, shift: ir.Value | None, axis: int, epsilon: float
+) -> ir.Value:
+    """A LayerNormalization of one result."""
+    if len(b.declared) > 1:
+        raise Unsupported("has several results")
+    axes = list(range(axis % b.rank(x), b.rank(x)))
+    far = x - b.ReduceMean(x, axes)
+    y: ir.Value = far / b.Sqrt(b.ReduceMean(far * far, axes) + epsilon) * scale
+    return y if shift is None else b.Add(y, shift)
 
 
 @function

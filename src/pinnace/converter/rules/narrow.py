@@ -7,6 +7,7 @@ sizes of its tensors are not. What is computed of them alone is computed in int3
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -22,8 +23,13 @@ _OPERATORS = frozenset(
         *("Add", "Sub", "Mul", "Div", "Neg", "Abs", "Max", "Min", "Mod"),
         *("ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "CumSum"),
         *("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Cast", "Identity", "OneHot", "TopK"),
+        *("Sum", "Clip", "Pad", "ArgMax", "ArgMin", "Trilu"),
     )
 )
+_TAKING = frozenset(("Gather", "GatherElements"))
+"""Operators whose second input are places."""
+_FOLLOWED = 64
+"""Values that are followed backwards."""
 _LIMITS = np.iinfo(np.int32)
 WHOLE = INT32, INT64 = ir.DataType.INT32, ir.DataType.INT64
 
@@ -35,18 +41,43 @@ def inputs(b: Primitives, node: ir.Node) -> Sequence[ir.Value | None]:
         return given
     wide = [i for i, x in enumerate(given) if x is not None and x.dtype in WHOLE]
     wide = wide[:1] if node.op_type == "Slice" else wide  # whose bounds may be beyond all sizes
-    small = {i: _small(b, x) for i in wide if (x := given[i]) is not None}
+    takes = node.op_type in _TAKING and len(wide) == 1  # places as they are
+    small = {i: _small(b, x, not takes) for i in wide if (x := given[i]) is not None}
     if None in small.values() or all(x.const_value is not None for x in small.values() if x is not None):
         return given
+    for i, x in small.items():
+        if x is not None and x.const_value is None and (wide_one := given[i]) is not None:
+            x.meta.update(wide_one.meta)  # what is known of its elements
     return [small.get(i, x) for i, x in enumerate(given)]
 
 
-def _small(b: Primitives, x: ir.Value) -> ir.Value | None:
+def _small(b: Primitives, x: ir.Value, places: bool) -> ir.Value | None:
     known = b.known(x)
     if known is None:
-        return b.narrow.get(b.names.get(x, ""))
+        return b.narrow.get(b.names.get(x, "")) or (_place(b, x) if places and _is_place(x) else None)
     fits = known.size == 0 or (known.min() >= _LIMITS.min and known.max() <= _LIMITS.max)
     return b.constant(known, np.int32) if fits else None
+
+
+def _is_place(x: ir.Value) -> bool:
+    """Return True for integers that take elements from a tensor: beyond its size they are an error."""
+    maker = x.producer()
+    first = maker.inputs[0] if maker is not None and maker.op_type == "Cast" else None
+    return any(
+        node.op_type in _TAKING and place == 1
+        for value in (x, first)
+        if value is not None and value.dtype in WHOLE
+        for node, place in value.uses()
+    )
+
+
+def _place(b: Primitives, x: ir.Value) -> ir.Value:
+    small = b.cast(x, INT32)
+    small.type, small.shape = ir.TensorType(INT32), x.shape
+    b.declare(small)
+    if x.dtype is INT64:
+        b.narrow[b.name(x)] = small
+    return small
 
 
 def declared(type_info: TypeInfo | None) -> TypeInfo | None:
@@ -68,7 +99,38 @@ def of(b: Primitives, x: ir.Value, dtype: ir.DataType) -> ir.Value:
 @function
 def as_type(b: Primitives, x: ir.Value, dtype: ir.DataType) -> ir.Value:
     """A tensor in an element type; a size or place stays known as one."""
+    if dtype is INT64 and x.dtype is not None and x.dtype.is_floating_point() and _is_of_sizes(x):
+        x = b.cast(x, INT32)
+        return of(b, x, INT64)
     return of(b, x, dtype) if dtype is INT64 and b.names.get(x) in b.narrow else b.cast(x, dtype)
+
+
+def _is_of_sizes(x: ir.Value) -> bool:
+    """Return True for floats that are computed of constants, and of sizes and places, alone."""
+    seen, left = {x}, [x]
+    while left:
+        value = left.pop()
+        maker = value.producer()
+        if value.const_value is not None or not value.dtype or not value.dtype.is_floating_point():
+            continue  # integers of which floats are made are as small as these
+        if maker is None or len(seen) > _FOLLOWED:
+            return False
+        new = {i for i in maker.inputs if i is not None} - seen
+        seen |= new
+        left += new
+    return True
+
+
+@function
+def summed(b: Primitives, x: ir.Value, axis: int, exclusive: int, reverse: int) -> ir.Value:
+    """A CumSum; PyTorch's older exporter writes those of bool, which have int64."""
+    options: dict[str, Any] = {"exclusive": bool(exclusive), "reverse": bool(reverse)}
+    if x.dtype is not ir.DataType.BOOL:
+        return b.op("CumSum", x, int32(b, axis), **options)
+    y = b.op("CumSum", b.cast(x, INT32), int32(b, axis), **options)
+    assert b.node is not None
+    b.node.outputs[0].type = ir.TensorType(INT64)
+    return of(b, y, INT64)
 
 
 def shape(b: Primitives, x: ir.Value) -> None:

@@ -1,0 +1,97 @@
+"""What a `.ms` has because of the kernels of MindSpore Lite 2.0, which ran these as onnxruntime does."""
+
+import numpy as np
+import onnx
+import pytest
+from tests.converted import same
+
+from pinnace.formats.ms.reader import read
+from pinnace.program import TypeInfo
+from pinnace.types import ModelType
+from pinnace.weights.source import Source
+
+POSITIONS = """g (int64[b, s] ids, float[16, 4] table) => (float[b, s, 4] y)
+    <int64 pad = {1}, int64 one = {1}> {
+    padded = Equal(ids, pad)
+    kept = Not(padded)
+    ones = Cast<to=6>(kept)
+    wide = Cast<to=7>(ones)
+    at = CumSum(wide, one)
+    places = Mul(at, wide)
+    words = Gather(table, ids)
+    positions = Gather(table, places)
+    y = Add(words, positions)
+}"""
+BUCKETS = """g (float[s] x, float[32] table) => (float[s] y) <float base = {8.0}, int64[1] most = {31}> {
+    size = Shape(x)
+    count = Squeeze(size)
+    zero = Constant<value_int=0>()
+    one = Constant<value_int=1>()
+    at = Range(zero, count, one)
+    real = Cast<to=1>(at)
+    far = Mul(real, base)
+    whole = Cast<to=7>(far)
+    within = Min(whole, most)
+    y = Gather(table, within)
+}"""
+CHOICE = """g (bool[q, k] kept, float[b, h, q, k] x) => (float[b, h, q, k] y) <float least = {-9.0}> {
+    y = Where(kept, x, least)
+}"""
+
+
+def made(text, folder, *requests):
+    """Return the nodes of a `.ms` that gives the same results as the model."""
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]>\n{text}').SerializeToString()
+    summary = same(model, folder, *requests, kind=ModelType.MINDIR_LITE)
+    return read(Source.of_file(summary.files[0])).main.nodes
+
+
+def wide(nodes):
+    """The primitives that compute integers of 64 bits; Cast has kernels for these."""
+    told = {(n.primitive, t.dtype.name) for n in nodes for t in n.types if isinstance(t, TypeInfo)}
+    return {primitive for primitive, dtype in told if dtype == "INT64"} - {"Cast"}
+
+
+def test_numbers_that_take_rows_of_a_table_are_compared_and_counted_in_32_bits(tmp_path):
+    ids = np.array([[5, 3, 1, 7, 1]])
+    table = np.arange(64, dtype=np.float32).reshape(16, 4)
+    assert wide(made(POSITIONS, tmp_path, [ids, table], [ids.T, table])) == set()
+
+
+def test_places_that_are_computed_of_sizes_by_floats_have_32_bits(tmp_path):
+    table = np.arange(32, dtype=np.float32)
+    requests = ([np.zeros(n, np.float32), table] for n in (3, 7))
+    assert wide(made(BUCKETS, tmp_path, *requests)) == set()
+
+
+def test_the_operands_of_a_choice_get_one_shape_in_the_run(tmp_path):
+    kept = np.tri(3, 4, dtype=np.bool_)
+    x = np.random.default_rng(0).normal(size=(2, 5, 3, 4)).astype(np.float32)
+    primitives = [n.primitive for n in made(CHOICE, tmp_path, [kept, x], [kept[:1], x[:1, :, :1]])]
+    assert primitives.count("BroadcastTo") == 3
+
+
+@pytest.mark.parametrize(
+    ("shape", "primitive"), [((1, 5, 64), False), ((1, 1, 64), True), ((16, 64), True), ((2, 256), True)]
+)
+def test_a_normalisation_of_few_elements_in_rows_is_no_primitive(shape, primitive, tmp_path):
+    width = shape[-1]
+    text = (
+        f"g (float{list(shape)} x, float[{width}] s, float[{width}] b) => (float{list(shape)} y)"
+        "{ y = LayerNormalization<axis=-1>(x, s, b) }"
+    )
+    random = np.random.default_rng(0)
+    given = [random.normal(2, 3, size).astype(np.float32) for size in (shape, (width,), (width,))]
+    nodes = made(text, tmp_path, given)
+    assert any(n.primitive == "LayerNormFusion" for n in nodes) == primitive
+
+
+def test_places_before_the_end_of_larger_constants_are_taken_when_it_is_converted(tmp_path):
+    text = """g (float[1, 2] x) => (float[1, 2] y)
+        <int64[2, 4] table = {7, 6, 5, 4, 3, 2, 1, 0}, int64[1, 2] at = {2, 0}> {
+        taken = GatherElements<axis=1>(table, at)
+        real = Cast<to=1>(taken)
+        y = Add(x, real)
+    }"""
+    nodes = made(text, tmp_path, [np.zeros((1, 2), np.float32)])
+    assert [n.primitive for n in nodes] == ["AddFusion"]
