@@ -108,7 +108,7 @@ def _chosen(recipe: Recipe, store: Store | None) -> EngineChoice:
     if given or not (choice.form or any(precision == HALF for _, precision, _ in ways)):
         choice = choice._replace(precision=target.precision)  # the build says so, if 16 bits are preferred
     if choice.provider == "openvino" and not given:
-        from pinnace.engines.openvino.lacking import unsupported
+        from pinnace.engines.openvino.supported import unsupported
 
         names = ", ".join(one.name for one in unsupported(graph.model))
         if names:

@@ -26,10 +26,10 @@ from pinnace.engines import lasting
 from pinnace.engines.folding import allowance
 from pinnace.engines.openvino.guards import guard
 from pinnace.engines.openvino.halves import HALVED, keep_halves
-from pinnace.engines.openvino.lacking import free_shapes, unknown, unsupported
 from pinnace.engines.openvino.marks import kept_compressed
 from pinnace.engines.openvino.precise import keep_wide
 from pinnace.engines.openvino.spelling import respell
+from pinnace.engines.openvino.supported import free_shapes, unknown, unsupported
 from pinnace.engines.protocol import failures
 from pinnace.errors import EngineError, LackingKernelsError
 from pinnace.types import Array, DataType, Interface
