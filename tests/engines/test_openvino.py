@@ -18,7 +18,6 @@ from onnx import TensorProto, helper, numpy_helper
 from pinnace.building.origin import Origin, build
 from pinnace.errors import (
     DeviceUnavailableError,
-    EngineError,
     LackingKernelsError,
     PinnaceWarning,
     UnsupportedModelError,
@@ -240,14 +239,6 @@ def test_nodes_that_lack_inputs_or_outputs_are_an_error(operator, inputs):
     proto = model([helper.make_node(operator, inputs, ["y"])], {"x": [2]}, {"y": [2]})
     with pytest.raises(LackingKernelsError, match=operator):
         build(proto.SerializeToString(), None, ON_OPENVINO, Settings())
-
-
-def test_what_cannot_be_written_is_an_error_of_the_engine():
-    proto = product()
-    proto.graph.node[0].attribute.add(name="damaged")  # of no type
-    origin = Origin(proto.SerializeToString(), None, lambda _: ON_OPENVINO, Settings())
-    with pytest.raises(EngineError):
-        origin.build()
 
 
 def test_weights_for_products_in_bfloat16_take_half_and_a_plan_keeps_its_own(monkeypatch, tmp_path):

@@ -194,29 +194,6 @@ def test_constant_choices_stay(execution):
     np.testing.assert_array_equal(found, np.tile(TABLE, (2, 2))[2:5, 2:5])
 
 
-@pytest.mark.parametrize("place", ["initializer", "Constant"])
-def test_what_branches_hold_is_the_models_and_not_a_files(execution, place, tmp_path, monkeypatch):
-    def branch(name, by):
-        tensor = numpy_helper.from_array(np.full((4, 300), by, np.float32), f"w{name}")
-        inside = [tensor] if place == "initializer" else []
-        nodes = [helper.make_node("Add", ["x", f"w{name}"], [name])]
-        if not inside:
-            nodes.insert(0, helper.make_node("Constant", [], [f"w{name}"], value=tensor))
-        out = helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, 300])
-        return helper.make_graph(nodes, name, [], [out], inside)
-
-    node = helper.make_node("If", ["c"], ["y"], then_branch=branch("a", 1), else_branch=branch("b", 2))
-    x = np.zeros((4, 300), np.float32)
-    proto = model([node], {"c": np.array(True), "x": x})
-    (tmp_path / "model.onnx").write_bytes(proto)
-    monkeypatch.chdir(tmp_path)
-    for name in (":own:", "model.onnx.data", "memory"):
-        (tmp_path / name).write_bytes(b"\x7f" * 1_000_000)
-    run = execution(str(tmp_path / "model.onnx")).run
-    for condition, value in ((True, 1), (False, 2)):
-        np.testing.assert_array_equal(run([np.array(condition), x])[0], np.full((4, 300), value))
-
-
 def test_a_forked_child_builds_for_onnxruntime():
     proto = model([helper.make_node("Relu", ["x"], ["y"])], {"x": TABLE})
     execution = build(proto, None, ON_OPENVINO, Settings()).execution()

@@ -15,7 +15,6 @@ import numpy as np
 import onnx_ir as ir
 import openvino as ov
 import openvino._pyopenvino as _pyopenvino
-from google.protobuf.message import EncodeError
 from openvino import opset13 as opset
 from openvino.op import Constant
 
@@ -37,9 +36,6 @@ from pinnace.weights.source import SMALL, Source, size_of
 
 FAILURES = failures(_pyopenvino)
 """The exceptions of OpenVINO."""
-
-_UNREADABLE: tuple[type[Exception], ...] = (*FAILURES, ir.serde.SerdeError, EncodeError)
-"""Exceptions for graphs that OpenVINO does not read, or that cannot be serialised as the file is damaged."""
 
 _SHARED = frozenset("bfiu?BHIQhqlLe")
 """Character codes of numpy dtypes with which constants can share memory."""
@@ -134,7 +130,7 @@ def encoded(graph: Compilable, source: Source | None = None) -> OpenvinoModel:
         text = _serialised(graph.model, weights)
         encoded_graph = OpenvinoModel(graph.name, text, weights, graph.interface, states, kept, halved)
         encoded_graph.read({})
-    except _UNREADABLE as error:
+    except FAILURES as error:
         missing = unknown(graph.model, str(error))
         if missing:
             raise LackingKernelsError(graph.name, missing) from None
@@ -165,14 +161,10 @@ def kept_wide(model: ir.Model) -> set[str]:
 
 
 def _read_within(model: ir.Model, source: Source | None) -> None:
-    """Read external tensors of `Constant` nodes and nested graphs into memory.
+    """Read external tensors of `Constant` nodes into memory.
 
     OpenVINO would look for them in the working directory.
     """
-    for graph in model.graph.subgraphs():
-        for value in graph.initializers.values():
-            if isinstance(value.const_value, ir.ExternalTensor):
-                value.const_value = _in_memory(value.const_value, source)
     for node in nodes(model.graph):
         for attribute in list(node.attributes.values()):
             if isinstance(attribute.value, ir.ExternalTensor):

@@ -2,8 +2,7 @@
 
 * Greater and GreaterOrEqual are true for NaN; Less and LessOrEqual are not.
 * NaN and the smallest integer are false as booleans, although they differ from 0.
-* NonMaxSuppression counts boxes that only touch as an overlap above 0.
-* Floats cast to 8 bits saturate if dimensions are free; integers wrap around.
+* Floats cast to 8 bits saturate; integers wrap around.
 * QuantizeLinear and DequantizeLinear of a scalar have a dimension if the scale or the zero point has one.
 * QuantizeLinear to int8 and its DequantizeLinear become those of uint8, shifted by 128: OpenVINO has no
   convolution whose picture is of int8, and computes it in float32 (ResNet-50 in 63 ms instead of 9).
@@ -20,7 +19,6 @@ from pinnace.compiler.nodes import nodes
 from pinnace.ops.inference import infer, opset_of
 
 _MIRRORED = {"Greater": "Less", "GreaterOrEqual": "LessOrEqual"}
-_LEAST = float(np.finfo(np.float32).tiny)
 _QUANTISATION = ("QuantizeLinear", "DequantizeLinear")
 _BYTES = (ir.DataType.INT8, ir.DataType.UINT8)
 
@@ -34,12 +32,6 @@ def respell(model: ir.Model) -> None:
             node.op_type = _MIRRORED[node.op_type]
             for place, value in enumerate(node.inputs[::-1]):
                 node.replace_input_with(place, value)
-        elif node.op_type == "NonMaxSuppression":
-            node.resize_inputs(max(len(node.inputs), 4))
-            least = ir.node("Constant", [], {"value": ir.tensor(np.array([_LEAST], np.float32))})
-            limit = node.inputs[3]
-            larger = [] if limit is None else [ir.node("Max", [limit, least.outputs[0]])]
-            _compute_before(node, least, *larger, place=3)
         elif node.op_type in _QUANTISATION and given is not None:
             infer(given, opset)
             if given.shape is not None and not given.shape.dims:

@@ -55,15 +55,16 @@ class _Use(NamedTuple):
 
 _WINDOWS = "auto_pad dilations kernel_shape pads strides"
 _USES = (
-    _Use("Abs Ceil Cos Erf Exp HardSwish Log Mish Neg PRelu Pow Reciprocal Relu Sigmoid Sign Sin Softplus "
+    _Use("Abs Ceil Cos Erf Exp HardSwish Log Mish Neg PRelu Reciprocal Relu Sigmoid Sign Sin Softplus "
          "Softsign Sqrt Tanh Clip"),
     _Use("Floor", wrong=lambda n, _: _maker(n.inputs[0]) == "Div"),  # a product with the reciprocal
     _Use("Elu LeakyRelu", "alpha"),
     _Use("HardSigmoid", "alpha beta", wrong=lambda n, _: not all(a.value for a in n.attributes.values())),
     _Use("Gelu", "approximate"),
-    _Use("Add Div Mul Sub", wrong=lambda n, opset: _adds_dimensions(n, opset)),
+    _Use("Add Div Mul Pow Sub", wrong=lambda n, opset: _adds_dimensions(n, opset)),
+    _Use("Add Mul Sub", types=frozenset((_T.INT32,))),
     _Use("Add Sub", types=_INTEGERS, wrong=lambda n, _: not any(map(_is_small, n.inputs))),
-    _Use("Mul", types=_INTEGERS, wrong=lambda n, _: not all(map(_is_small, n.inputs))),
+    _Use("Abs Mul Neg", types=_INTEGERS, wrong=lambda n, _: not all(map(_is_small, n.inputs))),
     _Use("Max Min Sum", wrong=lambda n, _: len(n.inputs) < 2),  # removed, and an output is not written
     _Use("Max Min", types=_INTEGERS, wrong=lambda n, _: len(n.inputs) < 2),
     _Use("CumSum", "exclusive reverse", wrong=lambda n, _: not _is_natural(n.inputs[1])),
@@ -215,7 +216,7 @@ def _misfit(node: ir.Node, opset: int, use: _Use) -> str:
         if place in use.fixed:
             if not comes_from_shapes(value):
                 return f"{_UNKNOWN} with the computed input {place}"
-        elif not place or value.const_value is None:
+        elif not place or _constant(value) is None:
             kind = _type(value, opset)
             if kind not in use.types:
                 return f"{_UNKNOWN} for {'numbers of unknown type' if kind is None else kind.name.lower()}"
