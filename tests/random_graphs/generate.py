@@ -19,7 +19,7 @@ _MISFITS = (IndexError, KeyError, NotImplementedError, TypeError, ValueError, Ze
 def case(seed: int, number: int, tame: bool = False) -> Case:
     """The case; the same one for the same versions of onnx, onnxruntime and numpy.
 
-    `tame`: without NaN, infinities and integers of more than a digit.
+    `tame`, for OpenVINO: of its operators and fixed shapes, without NaN, infinities and large integers.
     """
     rng = np.random.default_rng([seed, number])
     while True:

@@ -55,7 +55,7 @@ class _Use(NamedTuple):
 
 _WINDOWS = "auto_pad dilations kernel_shape pads strides"
 _USES = (
-    _Use("Abs Ceil Cos Erf Exp HardSwish Log Mish Neg PRelu Reciprocal Relu Sigmoid Sign Sin Softplus "
+    _Use("Abs Ceil Cos Erf Exp HardSwish Log Mish Neg PRelu Reciprocal Relu Sigmoid Sign Sin "
          "Softsign Sqrt Tanh Clip"),
     _Use("Floor", wrong=lambda n, _: _maker(n.inputs[0]) == "Div"),  # a product with the reciprocal
     _Use("Elu LeakyRelu", "alpha"),
@@ -127,6 +127,9 @@ _USES = (
     _Use("DequantizeLinear", "axis", _BYTES | {_T.INT32},
          wrong=lambda n, _: sums_of_bytes_overflow() and _overflows(n)),
 )  # fmt: skip
+
+OPERATORS = frozenset(name for use in _USES for name in use.names.split())
+"""The operators of which some uses are known to be right."""
 
 _SATURATING = {"Clip", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min", "Slice"}
 """Operators for which constants may be saturated to 32 bits."""
