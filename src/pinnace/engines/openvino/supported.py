@@ -74,6 +74,7 @@ _USES = (
     _Use("Equal Where", types=_NUMBERS | {_T.BOOL}),
     _Use("Greater GreaterOrEqual Less LessOrEqual", types=_NUMBERS),
     _Use("Cast", "to", _NUMBERS | {_T.BOOL}, wrong=lambda n, _: _omits_rounding(n)),
+    _Use("Cast", "to", _BYTES, wrong=lambda n, _: _constant(n.inputs[0]) is None),  # quantised weights
     _Use("MatMul"),
     _Use("Gemm", "alpha beta transA transB"),
     _Use("Einsum", "equation", wrong=lambda n, _: len(n.inputs) < 2),
