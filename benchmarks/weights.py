@@ -2,10 +2,11 @@
 
     python -m benchmarks weights [--models FOLDER] [--rounds 5] [--kills 100] [SECTION ...]
 
-FOLDER holds model files of well-known stems (bert_base, resnet50), such as `tools/make_benchmark_models.py`
-makes; without it the ONNX files of `benchmarks.models` are written. Sections: building, processes, workers,
-group, sharing, kills. The cache is an empty folder of its own. One thread each. Memory is in MB: "private"
-is what one process alone has (USS), "proportional" counts a page that n mappings have 1/n times (PSS).
+FOLDER holds model files of well-known stems (bert_base, resnet50), which
+`tools/with_mindspore/make_benchmark_models.py` makes; without it the ONNX files of `benchmarks.models` are
+written. Sections: building, processes, workers, group, sharing, kills. The cache is an empty folder of its
+own. One thread each. Memory is in MB: "private" is what one process alone has (USS), "proportional" counts
+a page that n mappings have 1/n times (PSS).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Files as releases of MindSpore Lite after 2.7 write them, made by `tools/make_newer_*.py`."""
+"""Files as releases of MindSpore Lite after 2.7 write them, made by `tools/with_*/make_newer_*.py`."""
 
 from pathlib import Path
 

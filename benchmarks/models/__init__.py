@@ -1,6 +1,6 @@
 """Networks of well-known shapes with random weights, written as ONNX files.
 
-MindSpore's files of the same networks are made by `tools/make_benchmark_models.py`.
+MindSpore's files of the same networks are made by `tools/with_mindspore/make_benchmark_models.py`.
 """
 
 from __future__ import annotations

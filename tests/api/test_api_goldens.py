@@ -1,4 +1,4 @@
-"""Pinnace answers calls as mindspore_lite 2.0.0 did when tools/make_api_goldens.py asked it."""
+"""Pinnace answers calls as mindspore_lite 2.0.0 did (tools/with_mindspore_lite/make_api_goldens.py)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """resize beside MindSpore, which runs the network itself at other shapes, and MindSpore Lite.
 
-Goldens are made by `tools/make_ms_resize_goldens.py` and `tools/make_resize_goldens.py`.
+Goldens are made by `tools/with_mindspore/make_ms_resize_goldens.py` and
+`tools/with_mindspore_lite/make_resize_goldens.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """update_weights: all new or nothing, for every worker, and what MindSpore and MindSpore Lite make of it.
 
-Goldens are made by `tools/make_update_goldens.py`: the same networks with two sets of weights, a and b.
+Goldens are made by `tools/with_mindspore/make_update_goldens.py`: the same networks with two sets of
+weights, a and b.
 """
 
 from __future__ import annotations

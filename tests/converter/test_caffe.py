@@ -1,4 +1,4 @@
-"""Caffe's networks give what OpenCV computes with them (tools/make_caffe_goldens.py)."""
+"""Caffe's networks give what OpenCV computes with them (tools/with_others/make_caffe_goldens.py)."""
 
 from pathlib import Path
 

@@ -34,7 +34,7 @@ def convert(framework, model, folder, save_type=ModelType.MINDIR, trust=True, **
 
 
 def pictures(*shape):
-    """Those of tools/make_frontend_goldens.py."""
+    """Those of tools/with_others/make_frontend_goldens.py."""
     return (np.arange(np.prod(shape)) * 7919 % 256).astype(np.float32).reshape(shape) / 255
 
 

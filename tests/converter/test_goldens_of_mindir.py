@@ -1,4 +1,7 @@
-"""Files of `.mindir` that real MindSpore runs rightly (`tools/make_converted_mindirs.py`), made again."""
+"""Files of `.mindir` that real MindSpore runs rightly, made again.
+
+`tools/with_mindspore/make_converted_mindirs.py` made the first ones.
+"""
 
 from pathlib import Path
 

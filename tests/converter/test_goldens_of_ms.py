@@ -1,4 +1,7 @@
-"""Files of `.ms` that real MindSpore Lite runs rightly (`tools/make_converted_goldens.py`), made again."""
+"""Files of `.ms` that real MindSpore Lite runs rightly, made again.
+
+`tools/with_mindspore_lite/make_converted_goldens.py` made the first ones.
+"""
 
 from pathlib import Path
 

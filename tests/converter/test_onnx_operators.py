@@ -20,7 +20,7 @@ from pinnace.types import ModelType
 from pinnace.weights.source import Source
 
 _MOST = 6
-"""Cases of an operator; `tools/converter_table.py` runs all of them."""
+"""Cases of an operator; `tools/conformance/converter_table.py` runs all of them."""
 
 _LEFT_OUT = {
     "without tests of tensors": """

@@ -1,6 +1,7 @@
 """Rank files that real MindSpore exported, run by ranks that talk through MPI or sockets.
 
-Expected values: `tools/make_distributed_goldens.py`; `Matmul` is the pair of the project's first goldens.
+Expected values: `tools/with_mindspore/make_distributed_goldens.py`;
+`Matmul` is the pair of the project's first goldens.
 """
 
 from __future__ import annotations

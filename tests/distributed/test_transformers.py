@@ -22,7 +22,8 @@ from pinnace.distributed.shard import costs  # noqa: E402
 from pinnace.distributed.shard.cutting import shard  # noqa: E402
 
 DATA = Path(__file__).parents[1] / "data"
-TRANSFORMERS, ZOO = DATA / "transformers", DATA / "zoo"  # by tools/make_transformers.py; by MindSpore
+TRANSFORMERS, ZOO = DATA / "transformers", DATA / "zoo"
+"""Made by `tools/with_others/make_transformers.py`, and by MindSpore."""
 TOLERANCE = 1e-5  # float32, of the largest value: the sums of the ranks come in another order
 
 # Of two layers: tables are gathered once, heads of the vocabulary and caches of keys and values are outputs.

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.docs import things
 
-TOOL = Path(__file__).parents[2] / "tools" / "make_twenty_things.py"
+TOOL = Path(__file__).parents[2] / "tools" / "pages" / "make_twenty_things.py"
 THINGS = things.things()
 
 

@@ -1,4 +1,4 @@
-"""Run the lines of tools/twenty_things.toml for one library, in the working directory.
+"""Run the lines of tools/pages/twenty_things.toml for one library, in the working directory.
 
 python tests/docs/things.py LIBRARY
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-SOURCE = Path(__file__).parents[2] / "tools" / "twenty_things.toml"
+SOURCE = Path(__file__).parents[2] / "tools" / "pages" / "twenty_things.toml"
 IMPORTED = {"pinnace": "pinnace", "onnxruntime": "ort", "openvino": "ov"}
 MODEL = """<ir_version: 10, opset_import: ["": 18]>
 g (float[batch, 3] x, float scale) => (float[batch, 3] logits) {

@@ -1,1 +1,1 @@
-"""Trials of what lacks elements, in memory that nobody wrote: `python -m tools.make_elements_table`."""
+"""Trials of what lacks elements, in memory that nobody wrote (tools/tables/make_elements_table.py)."""

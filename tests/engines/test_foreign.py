@@ -135,7 +135,7 @@ def test_the_list_holds_for_a_few_requests():
     tool = [
         sys.executable,
         "-m",
-        "tools.make_foreign_operators",
+        "tools.tables.make_foreign_operators",
         "--check",
         "--models",
         "1",

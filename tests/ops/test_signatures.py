@@ -25,7 +25,7 @@ from pinnace.ops.table import Arguments
 from pinnace.ops.values import Unsupported
 from pinnace.program import Dialect, Layout
 
-sys.path.insert(0, str(Path(__file__).parent.parent.parent / "tools"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools" / "tables"))
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
     python -m tests.random_calls --count 5000 --seed 1 --oracle PYTHON
 
 PYTHON, or the environment variable PINNACE_ORACLE, is an interpreter with MindSpore 2.10. What fails is computed
-again by itself, made smaller, and printed as a line of `tools/goldens_random.py`. A seed and a number give the same
+again by itself, made smaller, and printed as a line of `tools/with_mindspore/goldens_random.py`. A seed and a number give the same
 case again, whatever else is excluded or was run before. The status is 1 where something failed.
 """
 

@@ -1,4 +1,4 @@
-"""A case: inputs as `tools/goldens.py` writes them, and calls one after the other, all as text."""
+"""A case: inputs as `tools/with_mindspore/goldens.py` writes them, and calls one after the other, all as text."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Case:
         return "\n".join([*lines, f"return y{len(self.steps) - 1}"])
 
     def golden(self, name: str) -> str:
-        """The case as a line of `tools/goldens_random.py`."""
+        """The case as a line of `tools/with_mindspore/goldens_random.py`."""
         inputs = "".join(f', "{spec}"' for spec in self.inputs)
         setup = f", setup={self.setup!r}" if self.setup else ""
         only = self.steps[0]

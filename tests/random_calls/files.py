@@ -1,4 +1,4 @@
-"""Compare all goldens of a folder on each engine: what `tools/sweep_types.py` has made.
+"""Compare all goldens of a folder on each engine: what `tools/with_mindspore/sweep_types.py` has made.
 
 PINNACE_CACHE_DIR=off python -m tests.random_calls.files FOLDER
 """

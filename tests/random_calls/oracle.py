@@ -2,7 +2,7 @@
 
     python -m tests.random_calls.oracle FOLDER
 
-What a request asks for is in "do"; a case is {"name", "inputs", "setup", "body"}, as in `tools/goldens.py`:
+What a request asks for is in "do"; a case is {"name", "inputs", "setup", "body"}, as in `tools/with_mindspore/goldens.py`:
 
 * catalogue: the functions there are;
 * probe: what a case is given and gives when it is called: trees of {"dtype", "shape", "finite", "nan",
@@ -28,7 +28,7 @@ import mindspore as ms
 import numpy as np
 from tests.random_calls import catalogue
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools" / "with_mindspore"))
 import goldens
 
 Request = dict[str, Any]

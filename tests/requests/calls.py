@@ -1,4 +1,4 @@
-"""Calls of operators outside of ONNX's own domain, as `tools/make_foreign_operators.py` tries them.
+"""Calls of operators outside of ONNX's own domain, as `tools/tables/make_foreign_operators.py` tries them.
 
 A call is written as its operator, its inputs and its attributes. An input is an element type and a shape:
 `f2,4,8` are float32, `p` positive ones, `h` and `d` 16 and 64 bits, `b c s i l` integers from uint8 to int64,

@@ -1,10 +1,10 @@
 """Inputs without elements: the operators that engines compute right with them.
 
 `elements.json` has onnxruntime's operators, with the positions of the inputs that may have a dimension of 0;
-[-1] stands for all. OpenVINO has none. `python -m tools.make_elements_table` writes it, by trials: what no
-trial has shown right is not in it. A request without elements is taken only by a model of which all operators
-are in the table. Inside of a model a value may lack elements in any run, so engines guard or refuse other
-operators there.
+[-1] stands for all. OpenVINO has none. `python -m tools.tables.make_elements_table` writes it, by trials:
+what no trial has shown right is not in it. A request without elements is taken only by a model of which all
+operators are in the table. Inside of a model a value may lack elements in any run, so engines guard or refuse
+other operators there.
 """
 
 from __future__ import annotations

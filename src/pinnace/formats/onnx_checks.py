@@ -66,8 +66,8 @@ def _check_attributes(node: ir.Node, file: str) -> None:
 
 @cache
 def _types() -> Mapping[str, Mapping[str, str]]:
-    """Return the types of attributes by operator and name, as `tools/make_operator_types.py` writes them:
-    onnx takes 10 ms to load its schemas.
+    """Return the types of attributes by operator and name, as
+    `tools/tables/make_operator_types.py` writes them: onnx takes 10 ms to load its schemas.
     """
     text = Path(__file__).with_name("attributes.json").read_text()
     table: Mapping[str, Mapping[str, str]] = json.loads(text)

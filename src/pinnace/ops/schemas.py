@@ -1,7 +1,7 @@
 """Element types in ONNX's schemas: of results, as operands tell them, and those that operators have.
 
 `schemas.json` has the type variables of each operator's inputs and outputs, and the types that they allow
-(`tools/make_operator_types.py` writes it; asking ONNX would load all schemas).
+(`tools/tables/make_operator_types.py` writes it; asking ONNX would load all schemas).
 """
 
 from __future__ import annotations

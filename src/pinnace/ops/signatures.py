@@ -1,12 +1,11 @@
 """The inputs and attributes of each primitive, in order, with types and defaults: `signatures.jsonl`.
 
-`tools/make_signatures.py` makes it from MindSpore's operator definitions and the schema of `.ms` files. A
+`tools/tables/make_signatures.py` makes it from MindSpore's operator definitions and the schema of `.ms`. A
 line is `[dialect, primitive, {"inputs": [...], "attributes": [...], "derived": [...]}]`. An argument is
 `[name, type, default]`, without the default where every file gives it. The last `moved` of the inputs were
-attributes in files of MindSpore 2.0. `derived` is what MindSpore's own
-constructors add, `[name, value]`, without the value where it follows from the rest, and `older` what only
-MindSpore 2.0 had. `{"NAME": number}` is a member of an enumeration or an element type, which files give by
-its number.
+attributes in files of MindSpore 2.0. `derived` is what MindSpore's own constructors add, `[name, value]`,
+without the value where it follows from the rest, and `older` what only MindSpore 2.0 had. `{"NAME":
+number}` is a member of an enumeration or an element type, which files give by its number.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Their kernels believe what a request says more often than ONNX's own. `foreign.json` has those for which wrong
 requests and changed files have shown nothing but right results and errors, some of them behind a guard of
-`guards`, with the inputs and attributes that were tried. `tools/make_foreign_operators.py` writes it.
+`guards`, with the inputs and attributes that were tried. `tools/tables/make_foreign_operators.py` writes it.
 """
 
 from __future__ import annotations

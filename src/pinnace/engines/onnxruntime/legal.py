@@ -1,7 +1,7 @@
 """Casts around nodes for whose element types onnxruntime has no kernels.
 
 Such a node is computed in the nearest type that has a kernel and holds its values. `types.json` has the types
-of the CPU kernels (`tools/make_operator_types.py` writes it); providers for accelerators are asked for
+of the CPU kernels (`tools/tables/make_operator_types.py` writes it); providers for accelerators are asked for
 theirs. A node of unknown types stays as it is, and so does one of float64 that onnxruntime computes by the
 operators that define it: casts would round its values.
 """

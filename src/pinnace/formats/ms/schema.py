@@ -1,8 +1,9 @@
 """The tables of a `.ms` file as data, read from `schema.json`.
 
 A table is a list of fields in slot order. Types are FlatBuffers': a scalar, an enumeration (kept as its
-number), `string`, a table, a union, or `[type]`, a vector of one of these. `tools/make_ms_schema.py` makes
-`schema.json`; a new release of MindSpore Lite needs a new `schema.json` and no new code.
+number), `string`, a table, a union, or `[type]`, a vector of one of these.
+`tools/tables/make_ms_schema.py` makes `schema.json`; a new release of MindSpore Lite needs a new one and no
+new code.
 """
 
 from __future__ import annotations

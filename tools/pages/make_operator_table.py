@@ -1,0 +1,168 @@
+"""Write docs/operators.md: every primitive that Pinnace runs, from the table itself and the goldens.
+
+    python tools/pages/make_operator_table.py [--check]
+
+`--check` writes nothing and exits with 1 where the file is not what it should be.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pinnace.ops  # noqa: F401  (fills the table)
+from pinnace import formats
+from pinnace.ops.families import find, rows
+from pinnace.ops.table import Primitive
+from pinnace.program import Dialect, Program
+from pinnace.weights.source import Source
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "operators.md"
+GOLDENS = ROOT / "tests" / "data"
+
+HEAD = """\
+# Operators
+
+This page lists every primitive that Pinnace runs, in the dialects of MindSpore and of MindSpore Lite's converter. `Custom:TYPE` are nodes
+`Custom` of a [type](custom.md). `python tools/pages/make_operator_table.py` makes it from the primitive table. [Limits](limits.md) lists what does not run.
+
+| column | content |
+| --- | --- |
+| lowered to | the ONNX operators that it becomes; "nothing" is decided while lowering |
+| types | element types of its results in the goldens |
+| golden | a model under `tests/data` that uses it, written and run by MindSpore or MindSpore Lite; "by formula" where MindSpore Lite cannot run it, and expected values are computed from the documentation; "as X" where X of that model is renamed to it, and outputs must stay; otherwise why there is none |
+
+{count} primitives in {rows} rows; {proven} rows have a golden, {renamed} of these as another name.
+
+| primitive | dialect | family | lowered to | types | golden |
+| --- | --- | --- | --- | --- | --- |
+"""
+
+OTHER_NAMES: dict[str, list[str]] = json.loads((GOLDENS / "other_names.json").read_text(encoding="utf-8"))
+"""Name -> the golden in whose file a primitive is given that name, and that primitive; tests run them."""
+
+_TUPLES = "none: nothing is computed, a tuple exists only while lowering"
+_LENGTH = "none: nothing is computed where the length is known"
+_REPLACED = "none: MindSpore 2.10 exports other primitives in its place"
+_MISSING = {
+    "Assert": "none: nothing is computed",
+    "Conv1DPadding": _REPLACED,
+    "Conv2DPadding": _REPLACED,
+    "Conv3DPadding": _REPLACED,
+    "DistCommReduce": "none of its own: lowered as DistCommAllReduce",
+    "EinsumExt": _REPLACED,
+    "FakeQuantWithMinMaxVarsPerChannel": "none of its own: lowered as FakeQuantWithMinMaxVars",
+    "PixelShuffle": _REPLACED,
+    "Rank": "none: nothing is computed, the rank is known",
+    "ReduceScatter": "none: MindSpore Lite has no kernel of it for a processor",
+    "SequenceAdd": _TUPLES,
+    "array_len": _LENGTH,
+    "list_setitem": _TUPLES,
+    "make_range": _TUPLES,
+    "sequence_len": _LENGTH,
+    "tuple_len": _LENGTH,
+    "tuple_setitem": _TUPLES,
+}
+"""Why a row has no golden."""
+_OF_CUSTOM = "by formula, in tests/compiler/test_custom*.py"
+_RUN = ("Matmul", "all_gather", "all_reduce", "attention", "broadcast", "broadcasts", "group", "kinds", "mlp")
+"""Goldens of ranks that MindSpore runs on the processor; others it only exports there."""
+
+
+@dataclass
+class Evidence:
+    """What the goldens show of one row of the table."""
+
+    types: set[str] = field(default_factory=set)
+    files: set[str] = field(default_factory=set)
+
+
+def main(arguments: list[str]) -> int:
+    page = render()
+    if "--check" not in arguments:
+        PAGE.write_text(page, encoding="utf-8")
+        return 0
+    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == page:
+        return 0
+    print(f"{PAGE.relative_to(ROOT)} is not current: run python tools/pages/make_operator_table.py")
+    return 1
+
+
+def render() -> str:
+    """The page."""
+    # A row that MindSpore Lite shares is told once.
+    table = [row for row in rows() if row.dialect is Dialect.MINDSPORE or not shared(row)]
+    found = evidence()
+    lines = [line(row, found[row.dialect, row.name]) for row in table]
+    proven = [row for row in table if found[row.dialect, row.name].files or renaming(row)]
+    renamed = sum(not found[row.dialect, row.name].files for row in proven)
+    count = len({r.name for r in table})
+    return HEAD.format(count=count, rows=len(table), proven=len(proven), renamed=renamed) + "".join(lines)
+
+
+def shared(row: Primitive) -> bool:
+    """Whether MindSpore and MindSpore Lite have the primitive in common."""
+    found = [find(dialect, row.name) for dialect in Dialect]
+    return None not in found and len({r.lowering for r in found}) == 1
+
+
+def renaming(row: Primitive) -> str:
+    """The golden that shows a row under another name, "" where none does."""
+    if row.dialect is Dialect.LITE or row.name not in OTHER_NAMES:
+        return ""
+    file, primitive = OTHER_NAMES[row.name]
+    return f"{Path(file).name} (as {primitive})"
+
+
+def line(row: Primitive, seen: Evidence) -> str:
+    dialect = "both" if shared(row) else row.dialect.value
+    golden = min(seen.files, key=lambda name: ("(" in name, len(name), name), default="") or renaming(row)
+    if not golden:
+        golden = _OF_CUSTOM if row.name.startswith("Custom:") else _MISSING[row.name]
+    types = ", ".join(sorted(seen.types))
+    return f"| {row.name} | {dialect} | {row.family} | {row.lowered_to} | {types} | {golden} |\n"
+
+
+def evidence() -> dict[tuple[Dialect, str], Evidence]:
+    """What the goldens show, by dialect and name of the row that serves them."""
+    found: dict[tuple[Dialect, str], Evidence] = defaultdict(Evidence)
+    formulas = by_formula()
+    for path, program in programs():
+        for function in program.functions.values():
+            for node in function.nodes:
+                row = find(program.dialect, node.primitive)
+                if row is None:
+                    continue
+                seen = found[Dialect.MINDSPORE if shared(row) else row.dialect, row.name]
+                seen.files.add(path.name + (" (by formula)" if path in formulas else ""))
+                seen.types |= {t.dtype.name.lower() for t in node.types if t is not None}
+    return found
+
+
+def by_formula() -> set[Path]:
+    """The goldens whose outputs are computed here; the README beside them lists them."""
+    folder = GOLDENS / "ms_primitives"
+    named = re.findall(r"`(\w+)`", (folder / "README.md").read_text(encoding="utf-8"))
+    alone = {folder / f"{name}.ms" for name in named}
+    parts = (GOLDENS / "distributed").glob("*.mindir")
+    return alone | {path for path in parts if path.stem.rsplit("_", 2)[0] not in _RUN}
+
+
+def programs() -> Iterator[tuple[Path, Program]]:
+    """The goldens that are MindSpore programs."""
+    for path in sorted([*GOLDENS.rglob("*.mindir"), *GOLDENS.rglob("*.ms")]):
+        if path.parent.name in ("damaged", "encrypted", "converted", "later"):
+            continue
+        graph = formats.read(Source.of_file(path))
+        if isinstance(graph, Program):
+            yield path, graph
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
