@@ -177,6 +177,24 @@ def test_nothing_found_is_no_error():
     np.testing.assert_array_equal(execution.run([np.eye(2, 4, dtype=np.float32)])[0], [[0, 0], [1, 1]])
 
 
+CHOSEN = [node("NonZero", ["chosen"], ["places"]), node("Transpose", ["places"], ["rows"])]
+CHOSEN += [node("GatherND", ["x", "rows"], ["some"])]
+RMS_NORM = [node("Pow", ["some", "square"], ["q"]), node("ReduceMean", ["q", "last"], ["m"], keepdims=1)]
+RMS_NORM += [node("Add", ["m", "least"], ["a"]), node("Sqrt", ["a"], ["d"]), node("Reciprocal", ["d"], ["r"])]
+RMS_NORM += [node("Mul", ["some", "r"], ["n"]), node("Mul", ["s", "n"], ["y"])]
+
+
+def test_an_rms_norm_of_no_rows_has_none():
+    constants = {"s": weights(65), "last": [-1], "square": np.float32(2), "least": np.float32(1e-6)}
+    proto = model([*CHOSEN, *RMS_NORM], {"x": ["n", 65], "chosen": ["n"]}, constants)
+    execution = build(proto, None, Target(threads=1, provider="onnxruntime"), Settings()).execution()
+    x, chosen = weights((4, 65)), np.array([1, 0, 0, 1], np.float32)
+    [expected] = ReferenceEvaluator(proto).run(None, {"x": x, "chosen": chosen})
+    # float32 sums of 65 numbers, in another order
+    np.testing.assert_allclose(execution.run([x, chosen])[0], expected, rtol=1e-5, atol=1e-5)
+    assert execution.run([x, 0 * chosen])[0].shape == (0, 65)
+
+
 def test_parts_of_a_sequence_have_elements():
     nodes = [node("NonZero", ["x"], ["places"]), node("Cast", ["places"], ["found"], to=TensorProto.FLOAT)]
     nodes += [node("SequenceConstruct", ["found", "x"], ["parts"])]

@@ -84,6 +84,11 @@ def _reduced_fixed(b: Builder, node: ir.Node, value: ir.Value) -> bool:
     return bool(axes) and all(shape[axis] for axis in axes)
 
 
+def _rows_fixed(b: Builder, node: ir.Node, value: ir.Value) -> bool:
+    """Return True for what is normalised in rows, of which there may be none, of a fixed length that is not 0."""
+    return value is node.inputs[0] and all(b.shape(value)[node.attributes.get_int("axis", -1) :])
+
+
 def _places_fixed(b: Builder, node: ir.Node, value: ir.Value) -> bool:
     """Return True if the indices of a GatherND, of which there may be none, have a fixed length."""
     return value is node.inputs[1] and bool(b.shape(value)[-1])
@@ -106,6 +111,7 @@ _RIGHT_IF: Mapping[str, Condition] = {
     "Resize": _left_out,
     "SequenceConstruct": _vector,
     "SequenceInsert": _vector,
+    "SimplifiedLayerNormalization": _rows_fixed,
 }
 """Conditions under which an input may lack elements, of operators that the table does not have."""
 
