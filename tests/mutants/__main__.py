@@ -152,31 +152,41 @@ def _words(change: Change) -> set[str]:
 
 
 def _is_noticed(change: Change, tests: list[str], copy: Path) -> bool:
+    """Return True if a test fails with the change that passes without it."""
     place = copy / change.path.relative_to(ROOT)
-    place.write_text(change.apply(), encoding="utf-8")
-    try:
-        return not _pass(tests[:FIRST], copy) or (bool(tests[FIRST:]) and not _pass(tests[FIRST:], copy))
-    finally:
-        shutil.copy(change.path, place)
+    for part in (tests[:FIRST], tests[FIRST:]):
+        while part:
+            place.write_text(change.apply(), encoding="utf-8")
+            try:
+                failed = _first_failure(part, copy)
+            finally:
+                shutil.copy(change.path, place)
+            if failed is None:
+                break
+            if failed not in part or _first_failure([failed], copy) is None:
+                return True
+            part = [test for test in part if test != failed]
+    return False
 
 
-def _pass(tests: list[str], copy: Path) -> bool:
-    """Return True if tests pass; no tests do."""
-    if not tests:
-        return True
+def _first_failure(tests: list[str], copy: Path) -> str | None:
+    """Return the first test that fails; a text that is no test's name if pytest does not end."""
     names = copy / "names.txt"
     names.write_text("\n".join(tests), encoding="utf-8")
     environment = os.environ | {"PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", f"@{names}"]
+    command = [sys.executable, "-m", "pytest", "-x", "-rfE", "-p", "no:cacheprovider", f"@{names}"]
     try:
         run = subprocess.run(
-            command, cwd=copy, env=environment, capture_output=True, timeout=1800, check=False
+            command, cwd=copy, env=environment, capture_output=True, timeout=1800, check=False, text=True
         )
     except subprocess.TimeoutExpired:
-        return False
+        return "no end"
     if run.returncode > 1:
-        print(run.stdout.decode()[-500:], run.stderr.decode()[-500:], file=sys.stderr)
-    return run.returncode == 0
+        print(run.stdout[-500:], run.stderr[-500:], file=sys.stderr)
+    if run.returncode == 0:
+        return None
+    found = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", run.stdout, re.MULTILINE)
+    return found[1] if found else "no test"
 
 
 def _copied(folder: Path) -> Path:
