@@ -7,9 +7,6 @@ from tests.mutants.changes import changes, chosen
 
 MODULE = '''
 """What it says of itself is no code: 1 + 1."""
-ROWS = """
-    Twice: x -> x + x * 2
-"""
 TABLE = {"a": 1, "b": 2}
 
 
@@ -30,8 +27,8 @@ def test_each_change_is_one_place_of_code(tmp_path):
     path.write_text(MODULE)
     every = changes(path)
     texts = [change.apply() for change in every]
-    assert len({*texts}) == len(texts) == 14
-    for expected in ("x <= 3", "x < 3 or", "and x", "x - x * 2", "x + x + 2", "x + x * 3", "return None"):
+    assert len({*texts}) == len(texts) == 11
+    for expected in ("x <= 3", "x < 3 or", "and x", "return None"):
         assert sum(expected in text for text in texts) == 1, expected
     assert sum("'a'" not in text for text in texts) == 1
     assert all("1 + 1" in text and "x - 1" in text for text in texts)

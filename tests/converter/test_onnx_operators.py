@@ -106,3 +106,13 @@ def _check(given, expected, case: TestCase) -> None:
             step = 1e-6 * float(np.max(np.abs(y), initial=0)) if y.dtype.kind == "f" else 0
             atol = max(case.atol, step) if np.isfinite(step) else case.atol
             np.testing.assert_allclose(x, y, rtol=case.rtol, atol=atol, err_msg=case.name)
+
+
+@pytest.mark.parametrize("kind", [ModelType.MINDIR, ModelType.MINDIR_LITE], ids=["mindir", "ms"])
+@pytest.mark.parametrize("operator", ["Conv", "ConvTranspose"])
+def test_a_convolution_whose_weight_has_free_sizes_is_refused(operator, kind, tmp_path):
+    node = onnx.helper.make_node(operator, ["x", "w"], ["y"])
+    x, w, y = (onnx.helper.make_tensor_value_info(n, TensorProto.FLOAT, [None] * 4) for n in "xwy")
+    model = onnx.helper.make_model(onnx.helper.make_graph([node], "g", [x, w], [y]))
+    with pytest.raises(UnsupportedModelError, match="fix them by shapes"):
+        convert(Source.of_buffer(model.SerializeToString()), None, tmp_path / "m", Conversion(save_type=kind))

@@ -32,7 +32,7 @@ PACKAGE = ROOT / "src" / "pinnace"
 FIRST = 80
 """Tests that run in a first process; most changes are noticed there."""
 _LONG = 10
-"""Lines of a statement, such as a table of formulas, whose words say nothing about one of its rows."""
+"""Lines of a statement, such as a table, whose words say nothing about one of its rows."""
 _NEEDS = {
     "serving/ray/*.py": ("ray", "starts clusters of Ray"),
     "distributed/nccl.py": ("torch", "communicates between GPUs"),

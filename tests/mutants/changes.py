@@ -1,4 +1,4 @@
-"""The changes: expressions, statements and rows of tables of a module, and what stands in their place."""
+"""The changes: expressions and statements of a module, and what stands in their place."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import ast
 import copy
 import linecache
 import random
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -19,7 +18,6 @@ _SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot,
     ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
 }  # fmt: skip
-_IN_ROWS = re.compile(r" [-+*/<>] |(?<![\w.])\d+(?![\w.])|True|False|\b(Min|Max|Floor|Ceil|Abs)\b")
 _FOR_PEOPLE = {"warn", "debug", "info", "warning", "Unsupported", "TypeVar", "Option", "Argument", "help"}
 """Calls whose arguments are text that people read."""
 _PROGRESS = {"watch", "debug"}
@@ -134,8 +132,6 @@ def _replacements(parent: ast.AST, node: ast.AST) -> Iterator[ast.AST | None]:
             yield ast.Constant(not value)
         case ast.Constant(value=int() | float() as value):
             yield ast.Constant(value + 1)
-        case ast.Constant(value=str() as value) if " -> " in value:
-            yield from (ast.Constant(text) for text in _rows(value))
         case ast.BinOp(op=op) | ast.BoolOp(op=op) if type(op) in _SWAPS:
             yield _with(node, op=_SWAPS[type(op)]())
         case ast.Compare(ops=[op]) if type(op) in _SWAPS:
@@ -165,32 +161,11 @@ def _with(node: ast.AST, **fields: object) -> ast.AST:
     return changed
 
 
-_OTHER = {" + ": " - ", " - ": " + ", " * ": " + ", " / ": " * ", " < ": " <= ", " > ": " >= "}
-_OTHER |= {
-    "True": "False",
-    "False": "True",
-    "Min": "Max",
-    "Max": "Min",
-    "Floor": "Ceil",
-    "Ceil": "Floor",
-    "Abs": "Neg",
-}
-
-
-def _rows(text: str) -> Iterator[str]:
-    """Yield texts of formulas with one symbol, number or name changed."""
-    for found in _IN_ROWS.finditer(text):
-        before = found.group()
-        after = _OTHER.get(before) or str(int(before) + 1)
-        yield text[: found.start()] + after + text[found.end() :]
-
-
 def chosen(paths: list[Path], count: int, seed: int) -> list[Change]:
-    """Return changes at random, one of a statement at the most, or of a row of formulas."""
+    """Return changes at random, one of a statement at the most."""
     every = [change for path in paths for change in changes(path)]
     random.Random(seed).shuffle(every)
-    found: dict[tuple[Path, int, str], Change] = {}
+    found: dict[tuple[Path, int], Change] = {}
     for change in every:
-        row = change.text if " -> " in change.text else ""
-        found.setdefault((change.path, change.lines[0], row), change)
+        found.setdefault((change.path, change.lines[0]), change)
     return list(found.values())[:count]

@@ -8,7 +8,6 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import function
 from pinnace.ops.table import Tensor, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
 
@@ -25,7 +24,6 @@ def exp2(op: Builder, x: Tensor) -> Tensor:
     return op.Pow(2.0, floating(op, x))
 
 
-@function
 def is_float(op: Builder, x: Tensor) -> bool:
     """True for floats."""
     return op.dtype(x).is_floating_point()

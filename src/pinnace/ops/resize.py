@@ -12,13 +12,11 @@ import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
 from pinnace.ops.conv import images_back, images_first
-from pinnace.ops.formulas import function
 from pinnace.ops.room import room
 from pinnace.ops.table import Dims, Floats, Ints, Tensor, primitive, primitives
 from pinnace.ops.values import Value
 
 
-@function
 def resized(b: Builder, x: Tensor, sizes: Sequence[int | Tensor], where: str, **attributes: Any) -> Tensor:
     """Resize of the last dimensions to `sizes`; `where` is the coordinate_transformation_mode."""
     dims = b.dims(x, stop=-len(sizes))

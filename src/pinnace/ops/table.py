@@ -294,7 +294,7 @@ def _parameter(p: inspect.Parameter, hint: Any, all_names: set[str]) -> _Paramet
         members = [m for m in typing.get_args(hint) if m is not NoneType]
         optional = len(members) < len(typing.get_args(hint))
         hint = members[0] if len(members) == 1 else Any
-    name = p.name.rstrip("_")
+    name = p.name.strip("_")
     if isinstance(hint, type) and issubclass(hint, Arguments):
         fields = _fields(hint, p.kind, all_names)
         names = tuple(n for field in fields for n in field.names)

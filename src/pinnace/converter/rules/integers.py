@@ -1,4 +1,4 @@
-"""Quantised tensors in MindSpore Lite's dialect: functions of `lite`.
+"""Quantised tensors in MindSpore Lite's dialect (see `rules`).
 
 A file says of an int8 tensor what its integers stand for (`Primitives.quantised`). ONNX writes the steps
 between both as nodes, which become `QuantDTypeCast`; `converter.integers` lets the primitives between two of
@@ -13,7 +13,7 @@ import onnx_ir as ir
 from pinnace.converter.integers import Dequantised
 from pinnace.converter.primitives import Primitives, number_of, type_of
 from pinnace.converter.rules import images
-from pinnace.ops.formulas import function
+from pinnace.ops.table import Tensor
 from pinnace.ops.values import Unsupported
 from pinnace.program import Quantised, TypeInfo
 
@@ -24,46 +24,57 @@ _DYNAMIC = 6
 """The QuantType of nodes whose scales each run finds."""
 
 
-@function
-def in_integers(b: Primitives, x: ir.Value, scale: ir.Value, zero: ir.Value | None) -> ir.Value:
+def QuantizeLinear(
+    op: Primitives,
+    x: Tensor,
+    scale: Tensor,
+    zero: Tensor | None = None,
+    _axis: int = 1,
+    _output_dtype: int = 0,
+    _precision: int = 0,
+    _saturate: int = 1,
+) -> Tensor:
     """A tensor of floats as int8, of which the file says what they stand for."""
-    meaning = _meaning(b, scale, zero, ir.DataType.UINT8 if zero is None else zero.dtype)
-    if meaning.axis is not None or _readers(b) != {"DequantizeLinear"}:
-        raise Unsupported(
-            "gives integers that other operators than DequantizeLinear read, or has several scales: give it one"
-        )
-    last = images.nhwc(b, x) if b.rank(x) == _IMAGE else x
-    cast = _cast(b, last, ir.DataType.FLOAT, ir.DataType.INT8)
-    b.quantised[b.name(cast)] = meaning
-    return images.nchw(b, cast) if last is not x else cast
+    meaning = _meaning(op, scale, zero, ir.DataType.UINT8 if zero is None else zero.dtype)
+    if meaning.axis is not None or _readers(op) != {"DequantizeLinear"}:
+        raise Unsupported("has several scales, or other readers than DequantizeLinear: give it one scale")
+    last = images.nhwc(op, x) if op.rank(x) == _IMAGE else x
+    cast = _cast(op, last, ir.DataType.FLOAT, ir.DataType.INT8)
+    op.quantised[op.name(cast)] = meaning
+    return images.nchw(op, cast) if last is not x else cast
 
 
-@function
-def meant(b: Primitives, x: ir.Value, scale: ir.Value, zero: ir.Value | None, axis: int) -> ir.Value:
+def DequantizeLinear(
+    op: Primitives,
+    x: Tensor,
+    scale: Tensor,
+    zero: Tensor | None = None,
+    axis: int = 1,
+    _output_dtype: int = 0,
+) -> Tensor:
     """The floats that integers stand for."""
-    if x.const_value is not None and x.dtype in _WEIGHTS and b.rank(x) > 0:
-        return b.weight(Dequantised(x.const_value, _meaning(b, scale, zero, x.dtype, axis)))
-    last = b.channels_last.get(b.names.get(x, ""), x)
-    if b.names.get(last) not in b.quantised:
+    if x.const_value is not None and x.dtype in _WEIGHTS and op.rank(x) > 0:
+        return op.weight(Dequantised(x.const_value, _meaning(op, scale, zero, x.dtype, axis)))
+    last = op.channels_last.get(op.names.get(x, ""), x)
+    if op.names.get(last) not in op.quantised:
         raise Unsupported("reads integers that the model computes with: leave them to DequantizeLinear alone")
-    if b.quantised[b.names[last]] is None:
+    if op.quantised[op.names[last]] is None:
         return x
-    y = _cast(b, last, ir.DataType.INT8, ir.DataType.FLOAT)
-    return y if last is x else images.nchw(b, y)
+    y = _cast(op, last, ir.DataType.INT8, ir.DataType.FLOAT)
+    return y if last is x else images.nchw(op, y)
 
 
-@function
-def in_dynamic_steps(b: Primitives, x: ir.Value) -> tuple[ir.Value, ...]:
+def DynamicQuantizeLinear(op: Primitives, x: Tensor) -> tuple[Tensor, ...]:
     """A tensor of floats as int8 for products with weights of integers."""
-    known = [] if b.node is None else [node for node, _ in b.node.outputs[0].uses()]
+    known = [] if op.node is None else [node for node, _ in op.node.outputs[0].uses()]
     products = [product for node in known for product, _ in node.outputs[0].uses()]
-    if _readers(b) != {"DequantizeLinear"} or any(not _is_product(node) for node in products):
+    if _readers(op) != {"DequantizeLinear"} or any(not _is_product(node) for node in products):
         raise Unsupported(
             "gives integers that not only products with constant weights read: dequantise them for others"
         )
-    y = b.op("DynamicQuant", x, dst_type=number_of(ir.DataType.INT8), quantType=_DYNAMIC)
-    b.quantised[b.name(y)] = None
-    b.written[b.name(y)].types = (TypeInfo(ir.DataType.INT8, None),)
+    y = op.DynamicQuant(x, dst_type=number_of(ir.DataType.INT8), quantType=_DYNAMIC)
+    op.quantised[op.name(y)] = None
+    op.written[op.name(y)].types = (TypeInfo(ir.DataType.INT8, None),)
     return y, y, y
 
 
@@ -74,29 +85,29 @@ def _is_product(node: ir.Node) -> bool:
     return whole is not None and whole.const_value is not None
 
 
-def _readers(b: Primitives) -> set[str]:
+def _readers(op: Primitives) -> set[str]:
     """Return the operators that read results of the node that is raised, "" for the model's user."""
-    if b.node is None:
+    if op.node is None:
         return {""}
-    read = {node.op_type for output in b.node.outputs for node, _ in output.uses()}
-    return read | {"" for output in b.node.outputs if output.is_graph_output()}
+    read = {node.op_type for output in op.node.outputs for node, _ in output.uses()}
+    return read | {"" for output in op.node.outputs if output.is_graph_output()}
 
 
-def _cast(b: Primitives, x: ir.Value, of: ir.DataType, to: ir.DataType) -> ir.Value:
-    y = b.op("QuantDTypeCast", x, src_t=number_of(of), dst_t=number_of(to))
+def _cast(op: Primitives, x: Tensor, of: ir.DataType, to: ir.DataType) -> Tensor:
+    y = op.QuantDTypeCast(x, src_t=number_of(of), dst_t=number_of(to))
     y.type, y.shape = ir.TensorType(to), x.shape
-    b.written[b.name(y)].types = (type_of(y),)
+    op.written[op.name(y)].types = (type_of(y),)
     return y
 
 
 def _meaning(
-    b: Primitives, scale: ir.Value, zero: ir.Value | None, dtype: ir.DataType | None, axis: int = 0
+    op: Primitives, scale: Tensor, zero: Tensor | None, dtype: ir.DataType | None, axis: int = 0
 ) -> Quantised:
     """Return what integers stand for, those of uint8 as int8."""
-    scales, zeros = b.known(scale), None if zero is None else b.known(zero)
+    scales, zeros = op.known(scale), None if zero is None else op.known(zero)
     if scales is None or (zero is not None and zeros is None) or scales.ndim > 1 or dtype not in _WEIGHTS:
         raise Unsupported(
-            "has scales known only at run time, in blocks, or of other integers: give constants, one or one for each channel"
+            "has scales known only at run time, in blocks, or of other integers: give one, or one a channel"
         )
     shift = 128 if dtype is ir.DataType.UINT8 else 0
     whole = np.zeros(scales.shape, np.int64) if zeros is None else zeros.astype(np.int64)

@@ -1,16 +1,16 @@
-"""Operators that MindSpore Lite has no primitive for, as formulas of other ONNX operators (see `parts`)."""
+"""Operators that MindSpore Lite has no primitive for, as other operators of ONNX (see `rules`)."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.converter.rules import Rules, places, rules
+from pinnace.converter.rules import operators, parts
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import function
-from pinnace.ops.values import Unsupported
-
-assert places  # its functions are those of the rules
+from pinnace.ops.table import Tensor
+from pinnace.ops.values import Unsupported, Value
 
 _ARCTANGENT = (
     0.0028662257,
@@ -28,127 +28,146 @@ _ARCTANGENT = (
 _REDUCTIONS = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
 _MOST = 1 << 8
 """Elements that are written one by one."""
-RULES: Rules = rules(
-    __name__,
-    """
-    Sign: input -> cast(input > 0, dtype(input)) - cast(input < 0, dtype(input))
-    IsNaN: X -> X != X
-    IsInf: X, detect_negative: int = 1, detect_positive: int = 1 ->
-        if detect_positive and detect_negative:
-            return Abs(X) == inf
-        if not detect_positive and not detect_negative:
-            return X > inf
-        X == (inf if detect_positive else -inf)
-    Tan: input -> Sin(input) / Cos(input)
-    Sinh: input -> (Exp(input) - Exp(-input)) * 0.5
-    Cosh: input -> (Exp(input) + Exp(-input)) * 0.5
-    Asinh: input -> Sign(input) * Log(Abs(input) + Sqrt(input * input + 1.0))
-    Acosh: input -> Log(input + Sqrt(input * input - 1.0))
-    Atanh: input -> Log((input + 1.0) / (1.0 - input)) * 0.5
-    Atan: input -> arctangent(input)
-    Asin: input -> arctangent(input / Sqrt(1.0 - input * input))
-    Acos: input -> pi / 2 - arctangent(input / Sqrt(1.0 - input * input))
-    Softsign: input -> input / (Abs(input) + 1.0)
-    Xor: A, B -> (A & Not(B)) | (B & Not(A))
-    BitShift: X, Y, direction: str ->
-        grown = cast(Pow(constant(2.0, np.float64), cast(Y, DOUBLE)), UINT64)
-        if direction == "LEFT":
-            return cast(cast(X, UINT64) * grown, dtype(X))
-        if not dtype(X).is_signed():
-            return cast(cast(X, UINT64) / grown, dtype(X))
-        most = like(dtype(X).bitwidth - 1, Y)
-        within = (Y >= 0) & (Y <= most)
-        cast(Floor(cast(X, DOUBLE) / Pow(constant(2.0, np.float64), cast(Where(within, Y, most), DOUBLE))), dtype(X))
-    BitwiseAnd: A, B -> from_bits(bits(A) * bits(B), A)
-    BitwiseOr: A, B -> from_bits(Max(bits(A), bits(B)), A)
-    BitwiseXor: A, B -> from_bits(Abs(bits(A) - bits(B)), A)
-    BitwiseNot: X -> from_bits(1 - bits(X), X)
-    CumProd: x, axis: Value, exclusive: int = 0, reverse: int = 0 ->
-        if known(axis) is None:
-            return chosen(axis, x, [CumProd(x, constant(i, np.int64), exclusive=exclusive, reverse=reverse) for i in range(rank(x))])
-        axis = int(known(axis).reshape(())) % rank(x)
-        factors = Where(before(x, axis, exclusive, reverse), Unsqueeze(x, [axis]), 1)
-        ReduceProd(factors, [axis + 1], keepdims=0)
-    TopK: X, K, axis: int = -1, largest: int = 1, sorted: int = 1 ->
-        if largest:
-            raise Unsupported("wants the number of its results in the file")
-        values, places = ops("TopK", 2, -X, K, axis=axis, sorted=1)
-        (-values, places)
-    Trilu: input, k = None, upper: int = 1 ->
-        rows, columns = static_shape(input)[-2:]
-        far = constant(np.arange(columns) - np.arange(rows).reshape(-1, 1), np.int64)
-        least = constant(0, np.int64) if k is None else scalar(k)
-        Where(far >= least if upper else far <= least, input, 0)
-    LayerNormalization; stash_type: X, Scale, B = None, axis: int = -1, epsilon: float = 1e-5 ->
-        normalised(X, Scale, B, axis, epsilon)
-    ScatterND: data, indices, updates, reduction: str = "none" ->
-        one_by_one(_REDUCTIONS[reduction], data, indices, updates)
-    """,
-)
+_OF_ONE: Mapping[str, Callable[[Builder, Tensor], Value]] = {
+    "Sign": lambda op, x: op.cast(op.Greater(x, 0), op.dtype(x)) - op.cast(op.Less(x, 0), op.dtype(x)),
+    "IsNaN": lambda op, x: op.Not(op.Equal(x, x)),
+    "Tan": lambda op, x: op.Sin(x) / op.Cos(x),
+    "Sinh": lambda op, x: (op.Exp(x) - op.Exp(-x)) * 0.5,
+    "Cosh": lambda op, x: (op.Exp(x) + op.Exp(-x)) * 0.5,
+    "Asinh": lambda op, x: op.Sign(x) * op.Log(op.Abs(x) + op.Sqrt(x * x + 1.0)),
+    "Acosh": lambda op, x: op.Log(x + op.Sqrt(x * x - 1.0)),
+    "Atanh": lambda op, x: op.Log((x + 1.0) / (1.0 - x)) * 0.5,
+    "Atan": lambda op, x: _arctangent(op, x),
+    "Asin": lambda op, x: _arctangent(op, x / op.Sqrt(1.0 - x * x)),
+    "Acos": lambda op, x: np.pi / 2 - _arctangent(op, x / op.Sqrt(1.0 - x * x)),
+    "Softsign": lambda op, x: x / (op.Abs(x) + 1.0),
+    "BitwiseNot": lambda op, x: _from_bits(op, 1 - _bits(op, x), x),
+}
 
 
-@function
-def _normalised(
-    b: Builder, x: ir.Value, scale: ir.Value, shift: ir.Value | None, axis: int, epsilon: float
-) -> ir.Value:
-    """A LayerNormalization of one result."""
-    if len(b.declared) > 1:
+@operators(**_OF_ONE)
+def _of_one(op: Builder, value: Callable[[Builder, Tensor], Value], x: Tensor) -> Value:
+    return value(op, x)
+
+
+def IsInf(op: Builder, x: Tensor, detect_negative: int = 1, detect_positive: int = 1) -> Tensor:
+    if detect_positive and detect_negative:
+        return op.Equal(op.Abs(x), np.inf)
+    if not detect_positive and not detect_negative:
+        return op.Greater(x, np.inf)
+    return op.Equal(x, np.inf if detect_positive else -np.inf)
+
+
+def Xor(op: Builder, a: Tensor, b: Tensor) -> Tensor:
+    return op.Or(op.And(a, op.Not(b)), op.And(b, op.Not(a)))
+
+
+def BitShift(op: Builder, x: Tensor, by: Tensor, direction: str) -> Tensor:
+    two, kind = op.constant(2.0, np.float64), op.dtype(x)
+    double, whole = ir.DataType.DOUBLE, ir.DataType.UINT64
+    grown = op.cast(op.Pow(two, op.cast(by, double)), whole)
+    if direction == "LEFT":
+        return op.cast(op.cast(x, whole) * grown, kind)
+    if not kind.is_signed():
+        return op.cast(op.cast(x, whole) / grown, kind)
+    most = op.like(kind.bitwidth - 1, by)
+    within = op.And(op.GreaterOrEqual(by, 0), op.LessOrEqual(by, most))
+    shrunk = op.cast(x, double) / op.Pow(two, op.cast(op.Where(within, by, most), double))
+    return op.cast(op.Floor(shrunk), kind)
+
+
+def BitwiseAnd(op: Builder, a: Tensor, b: Tensor) -> Tensor:
+    return _from_bits(op, _bits(op, a) * _bits(op, b), a)
+
+
+def BitwiseOr(op: Builder, a: Tensor, b: Tensor) -> Tensor:
+    return _from_bits(op, op.Max(_bits(op, a), _bits(op, b)), a)
+
+
+def BitwiseXor(op: Builder, a: Tensor, b: Tensor) -> Tensor:
+    return _from_bits(op, op.Abs(_bits(op, a) - _bits(op, b)), a)
+
+
+def CumProd(op: Builder, x: Tensor, axis: Tensor, exclusive: int = 0, reverse: int = 0) -> Tensor:
+    known = op.known(axis)
+    if known is None:
+        return parts.cumulative(op, "CumProd", x, axis, exclusive, reverse)
+    at = int(known.reshape(())) % op.rank(x)
+    factors = op.Where(_before(op, x, at, exclusive, reverse), op.Unsqueeze(x, [at]), 1)
+    return op.ReduceProd(factors, [at + 1], keepdims=0)
+
+
+def TopK(
+    op: Builder, x: Tensor, k: Tensor, axis: int = -1, largest: int = 1, _sorted: int = 1
+) -> tuple[Tensor, ...]:
+    if largest:
+        raise Unsupported("wants the number of its results in the file")
+    values, places = op.ops("TopK", 2, -x, k, axis=axis, sorted=1)
+    return -values, places
+
+
+def LayerNormalization(
+    op: Builder,
+    x: Tensor,
+    scale: Tensor,
+    shift: Tensor | None = None,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    _stash_type: int = 1,
+) -> Value:
+    if len(op.declared) > 1:
         raise Unsupported("has several results")
-    axes = list(range(axis % b.rank(x), b.rank(x)))
-    far = x - b.ReduceMean(x, axes)
-    y: ir.Value = far / b.Sqrt(b.ReduceMean(far * far, axes) + epsilon) * scale
-    return y if shift is None else b.Add(y, shift)
+    axes = list(range(axis % op.rank(x), op.rank(x)))
+    far = x - op.ReduceMean(x, axes)
+    y = far / op.Sqrt(op.ReduceMean(far * far, axes) + epsilon) * scale
+    return y if shift is None else y + shift
 
 
-@function
-def _arctangent(b: Builder, x: ir.Value) -> ir.Value:
-    """The angle of which `x` is the tangent."""
-    size = b.op("Abs", x)
-    small = b.op("Less", size, 1.0)
-    inside = b.op("Where", small, size, b.op("Reciprocal", size))
-    square = b.op("Mul", inside, inside)
-    total = b.op("Mul", square, _ARCTANGENT[0])
-    for factor in _ARCTANGENT[1:-1]:
-        total = b.op("Mul", b.op("Add", total, factor), square)
-    angle = b.op("Mul", b.op("Add", total, _ARCTANGENT[-1]), inside)
-    angle = b.op("Where", small, angle, b.op("Sub", b.like(np.pi / 2, x), angle))
-    return b.op("Mul", angle, b.op("Sign", x))
-
-
-@function
-def _bits(b: Builder, x: ir.Value) -> ir.Value:
-    """The bits of integers, along a new last dimension."""
-    powers = b.constant(2 ** np.arange(b.dtype(x).bitwidth, dtype=np.uint64))
-    wide = b.op("Unsqueeze", b.cast(x, ir.DataType.UINT64), [-1])
-    return b.cast(b.op("Mod", b.op("Div", wide, powers), b.constant(2, np.uint64)), ir.DataType.INT64)
-
-
-@function
-def _from_bits(b: Builder, bits: ir.Value, like: ir.Value) -> ir.Value:
-    """The integers of the type of another tensor that have these bits."""
-    powers = (2 ** np.arange(b.dtype(like).bitwidth, dtype=np.uint64)).astype(np.int64)
-    return b.cast(b.op("ReduceSum", b.op("Mul", bits, b.constant(powers)), [-1], keepdims=0), b.dtype(like))
-
-
-@function
-def _before(b: Builder, x: ir.Value, axis: int, exclusive: int, reverse: int) -> ir.Value:
-    """True where the second of two places along an axis comes before the first, or is it."""
-    size = b.static_shape(x)[axis]
-    seen = np.tri(size, size, -1 if exclusive else 0, dtype=np.bool_)
-    seen = seen[::-1, ::-1] if reverse else seen
-    return b.constant(seen.reshape((size, size) + (1,) * (b.rank(x) - axis - 1)))
-
-
-@function
-def _one_by_one(b: Builder, operator: str, data: ir.Value, indices: ir.Value, updates: ir.Value) -> ir.Value:
-    """A ScatterND that combines what is written with what is there."""
-    *rows, depth = b.static_shape(indices)
+def ScatterND(op: Builder, data: Tensor, indices: Tensor, updates: Tensor, reduction: str = "none") -> Tensor:
+    """A ScatterND that combines what is written with what is there, one by one."""
+    operator = _REDUCTIONS[reduction]
+    *rows, depth = op.static_shape(indices)
     count = int(np.prod(rows))
     if count > _MOST:
         raise Unsupported(f"writes {count} elements, and {_MOST} are supported")
-    places = b.op("Reshape", indices, [count, depth])
-    values = b.reshape(updates, [count, *b.static_shape(updates)[len(rows) :]])
+    places = op.Reshape(indices, [count, depth])
+    values = op.reshape(updates, [count, *op.static_shape(updates)[len(rows) :]])
     for i in range(count):
-        place, value = (b.op("Slice", x, [i], [i + 1], [0]) for x in (places, values))
-        data = b.op("ScatterND", data, place, b.op(operator, b.op("GatherND", data, place), value))
+        place, value = (op.Slice(x, [i], [i + 1], [0]) for x in (places, values))
+        data = op.ScatterND(data, place, op.op(operator, op.GatherND(data, place), value))
     return data
+
+
+def _arctangent(op: Builder, x: Tensor) -> Value:
+    """The angle of which `x` is the tangent."""
+    size = op.Abs(x)
+    small = op.Less(size, 1.0)
+    inside = op.Where(small, size, op.Reciprocal(size))
+    square = inside * inside
+    total = square * _ARCTANGENT[0]
+    for factor in _ARCTANGENT[1:-1]:
+        total = (total + factor) * square
+    angle = (total + _ARCTANGENT[-1]) * inside
+    angle = op.Where(small, angle, op.like(np.pi / 2, x) - angle)
+    return angle * op.Sign(x)
+
+
+def _bits(op: Builder, x: Tensor) -> Tensor:
+    """The bits of integers, along a new last dimension."""
+    powers = op.constant(2 ** np.arange(op.dtype(x).bitwidth, dtype=np.uint64))
+    wide = op.Unsqueeze(op.cast(x, ir.DataType.UINT64), [-1])
+    return op.cast(op.Mod(wide / powers, op.constant(2, np.uint64)), ir.DataType.INT64)
+
+
+def _from_bits(op: Builder, bits: Tensor, like: Tensor) -> Tensor:
+    """The integers of the type of another tensor that have these bits."""
+    powers = (2 ** np.arange(op.dtype(like).bitwidth, dtype=np.uint64)).astype(np.int64)
+    return op.cast(op.ReduceSum(bits * op.constant(powers), [-1], keepdims=0), op.dtype(like))
+
+
+def _before(op: Builder, x: Tensor, axis: int, exclusive: int, reverse: int) -> Tensor:
+    """True where the second of two places along an axis comes before the first, or is it."""
+    size = op.static_shape(x)[axis]
+    seen = np.tri(size, size, -1 if exclusive else 0, dtype=np.bool_)
+    seen = seen[::-1, ::-1] if reverse else seen
+    return op.constant(seen.reshape((size, size) + (1,) * (op.rank(x) - axis - 1)))

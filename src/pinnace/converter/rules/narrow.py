@@ -1,19 +1,19 @@
 """Sizes and places as int32 in MindSpore Lite's dialect.
 
-ONNX has them in int64, of which MindSpore Lite has few kernels; none is beyond the range of int32, because the
-sizes of its tensors are not. What is computed of them alone is computed in int32, too, and given on as int64.
+ONNX has them in int64, of which MindSpore Lite has few kernels; none is beyond the range of int32, because
+the sizes of its tensors are not. What is computed of them alone is computed in int32, too, and given on as
+int64.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from pinnace.converter.primitives import Primitives
-from pinnace.ops.formulas import function
+from pinnace.ops.table import Tensor
 from pinnace.program import TypeInfo
 
 _OPERATORS = frozenset(
@@ -34,15 +34,15 @@ _LIMITS = np.iinfo(np.int32)
 WHOLE = INT32, INT64 = ir.DataType.INT32, ir.DataType.INT64
 
 
-def inputs(b: Primitives, node: ir.Node) -> Sequence[ir.Value | None]:
-    """Return the inputs of a node, with int32 in the place of int64 where all of these are sizes or places."""
+def inputs(op: Primitives, node: ir.Node) -> Sequence[Tensor | None]:
+    """Return the inputs of a node, as int32 where all that are int64 are sizes or places."""
     given = list(node.inputs)
-    if b.mindir or node.domain or node.op_type not in _OPERATORS:
+    if op.mindir or node.domain or node.op_type not in _OPERATORS:
         return given
     wide = [i for i, x in enumerate(given) if x is not None and x.dtype in WHOLE]
     wide = wide[:1] if node.op_type == "Slice" else wide  # whose bounds may be beyond all sizes
     takes = node.op_type in _TAKING and len(wide) == 1  # places as they are
-    small = {i: _small(b, x, not takes) for i in wide if (x := given[i]) is not None}
+    small = {i: _small(op, x, not takes) for i in wide if (x := given[i]) is not None}
     if None in small.values() or all(x.const_value is not None for x in small.values() if x is not None):
         return given
     for i, x in small.items():
@@ -51,15 +51,15 @@ def inputs(b: Primitives, node: ir.Node) -> Sequence[ir.Value | None]:
     return [small.get(i, x) for i, x in enumerate(given)]
 
 
-def _small(b: Primitives, x: ir.Value, places: bool) -> ir.Value | None:
-    known = b.known(x)
+def _small(op: Primitives, x: Tensor, places: bool) -> Tensor | None:
+    known = op.known(x)
     if known is None:
-        return b.narrow.get(b.names.get(x, "")) or (_place(b, x) if places and _is_place(x) else None)
+        return op.narrow.get(op.names.get(x, "")) or (_place(op, x) if places and _is_place(x) else None)
     fits = known.size == 0 or (known.min() >= _LIMITS.min and known.max() <= _LIMITS.max)
-    return b.constant(known, np.int32) if fits else None
+    return op.constant(known, np.int32) if fits else None
 
 
-def _is_place(x: ir.Value) -> bool:
+def _is_place(x: Tensor) -> bool:
     """Return True for integers that take elements from a tensor: beyond its size they are an error."""
     maker = x.producer()
     first = maker.inputs[0] if maker is not None and maker.op_type == "Cast" else None
@@ -71,12 +71,12 @@ def _is_place(x: ir.Value) -> bool:
     )
 
 
-def _place(b: Primitives, x: ir.Value) -> ir.Value:
-    small = b.cast(x, INT32)
+def _place(op: Primitives, x: Tensor) -> Tensor:
+    small = op.cast(x, INT32)
     small.type, small.shape = ir.TensorType(INT32), x.shape
-    b.declare(small)
+    op.declare(small)
     if x.dtype is INT64:
-        b.narrow[b.name(x)] = small
+        op.narrow[op.name(x)] = small
     return small
 
 
@@ -87,25 +87,23 @@ def declared(type_info: TypeInfo | None) -> TypeInfo | None:
     return type_info._replace(dtype=INT32)
 
 
-@function
-def of(b: Primitives, x: ir.Value, dtype: ir.DataType) -> ir.Value:
+def of(op: Primitives, x: Tensor, dtype: ir.DataType) -> Tensor:
     """A size or place of int32 as the type that ONNX has for it."""
     x.type = ir.TensorType(INT32)
-    y = b.cast(x, dtype)
-    b.narrow |= {b.name(x): x, b.name(y): x}
+    y = op.cast(x, dtype)
+    op.narrow |= {op.name(x): x, op.name(y): x}
     return y
 
 
-@function
-def as_type(b: Primitives, x: ir.Value, dtype: ir.DataType) -> ir.Value:
+def as_type(op: Primitives, x: Tensor, dtype: ir.DataType) -> Tensor:
     """A tensor in an element type; a size or place stays known as one."""
     if dtype is INT64 and x.dtype is not None and x.dtype.is_floating_point() and _is_of_sizes(x):
-        x = b.cast(x, INT32)
-        return of(b, x, INT64)
-    return of(b, x, dtype) if dtype is INT64 and b.names.get(x) in b.narrow else b.cast(x, dtype)
+        x = op.cast(x, INT32)
+        return of(op, x, INT64)
+    return of(op, x, dtype) if dtype is INT64 and op.names.get(x) in op.narrow else op.cast(x, dtype)
 
 
-def _is_of_sizes(x: ir.Value) -> bool:
+def _is_of_sizes(x: Tensor) -> bool:
     """Return True for floats that are computed of constants, and of sizes and places, alone."""
     seen, left = {x}, [x]
     while left:
@@ -121,55 +119,39 @@ def _is_of_sizes(x: ir.Value) -> bool:
     return True
 
 
-@function
-def summed(b: Primitives, x: ir.Value, axis: int, exclusive: int, reverse: int) -> ir.Value:
-    """A CumSum; PyTorch's older exporter writes those of bool, which have int64."""
-    options: dict[str, Any] = {"exclusive": bool(exclusive), "reverse": bool(reverse)}
-    if x.dtype is not ir.DataType.BOOL:
-        return b.op("CumSum", x, int32(b, axis), **options)
-    y = b.op("CumSum", b.cast(x, INT32), int32(b, axis), **options)
-    assert b.node is not None
-    b.node.outputs[0].type = ir.TensorType(INT64)
-    return of(b, y, INT64)
-
-
-def shape(b: Primitives, x: ir.Value) -> None:
+def shape(op: Primitives, x: Tensor) -> None:
     """Give the int32 of a result the shape that is known of it."""
-    small = b.narrow.get(b.names.get(x, ""))
+    small = op.narrow.get(op.names.get(x, ""))
     if small is not None:
         small.shape = x.shape
-        b.declare(small)
+        op.declare(small)
 
 
-@function
-def ints32(b: Primitives, numbers: Sequence[int]) -> ir.Value:
+def ints32(op: Primitives, numbers: Sequence[int]) -> Tensor:
     """A vector of int32."""
-    return b.constant(list(numbers), np.int32)
+    return op.constant(list(numbers), np.int32)
 
 
-@function
-def int32(b: Primitives, number: int) -> ir.Value:
+def int32(op: Primitives, number: int) -> Tensor:
     """A scalar of int32."""
-    return b.constant(number, np.int32)
+    return op.constant(number, np.int32)
 
 
-@function
-def in_int32(b: Primitives, x: ir.Value) -> ir.Value:
+def in_int32(op: Primitives, x: Tensor) -> Tensor:
     """Places or sizes as int32, which all kernels take."""
-    known = b.known(x)
+    known = op.known(x)
     if known is not None:
         limits = np.iinfo(np.int32)
-        return b.constant(np.clip(known, limits.min, limits.max), np.int32)
-    return b.narrow[b.names[x]] if b.names.get(x) in b.narrow else b.cast(x, ir.DataType.INT32)
+        return op.constant(np.clip(known, limits.min, limits.max), np.int32)
+    return op.narrow[op.names[x]] if op.names.get(x) in op.narrow else op.cast(x, ir.DataType.INT32)
 
 
-@function
-def reshaped(b: Primitives, x: ir.Value, dims: Sequence[int]) -> ir.Value:
+def reshaped(op: Primitives, x: Tensor, dims: Sequence[int]) -> Tensor:
     """A tensor with other dimensions; MindSpore Lite waits forever for a Reshape to none."""
     if dims:
-        return b.op("Reshape", x, ints32(b, dims))
-    if b.dtype(x) is not ir.DataType.INT64:
-        return b.op("Squeeze", x, axis=tuple(range(b.rank(x)))) if b.rank(x) else x
-    for _ in range(b.rank(x)):
-        x = b.op("Gather", x, int32(b, 0), int32(b, 0))
+        return op.Reshape(x, ints32(op, dims))
+    if op.dtype(x) is not ir.DataType.INT64:
+        return op.Squeeze(x, axis=tuple(range(op.rank(x)))) if op.rank(x) else x
+    for _ in range(op.rank(x)):
+        x = op.Gather(x, int32(op, 0), int32(op, 0))
     return x
