@@ -39,7 +39,7 @@ TOLERANCE = 2e-4
 TIPPED = 1e-4
 """Of the pixels of a picture: where two classes are as good, a rounding tips the scales."""
 NOISE = re.compile(
-    r"latency|_ms|\d ?ms\b|rss|hwm|mem|ram\b|hbm|time|tok/s|tokens/s|second|speed|throughput|elapsed|device|\d+\.?\d* ?s\b|\[W\]|warning"
+    r"latency|_ms|\d ?ms\b|rss|hwm|mem|ram\b|hbm|time|tok/s|tokens/s|second|speed|throughput|elapsed|timing|device|\d+\.?\d* ?s\b|\[W\]|warning"
     r"|error.*=|fps|qps|perf",
     re.IGNORECASE,
 )

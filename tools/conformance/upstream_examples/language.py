@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -10,6 +11,9 @@ from torch import Tensor, nn
 from transformers import (
     BertConfig,
     BertForMaskedLM,
+    BlipTextConfig,
+    BlipVisionConfig,
+    BlipVisionModel,
     CLIPVisionConfig,
     CLIPVisionModelWithProjection,
     PreTrainedTokenizerFast,
@@ -22,6 +26,7 @@ from transformers import (
     ViTImageProcessor,
 )
 from transformers.cache_utils import DynamicCache
+from transformers.models.blip.modeling_blip_text import BlipTextLMHeadModel, BlipTextModel
 
 SPECIAL = [
     "<|endoftext|>",
@@ -232,3 +237,52 @@ def clip() -> Network:
         {"pixel_values": (1, 3, 224, 224)},
         outputs,
     )
+
+
+class Named(nn.Module):
+    """An output of a model of transformers that attends to the states of an encoder, of inputs by their names."""
+
+    def __init__(self, inner: nn.Module, names: Sequence[str], output: str) -> None:
+        super().__init__()
+        self.inner, self.names, self.output = inner, names, output
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        given = dict(zip(self.names, inputs, strict=True))
+        mask = given.pop("encoder_attention_mask")  # transformers 5.23 reads it nowhere
+        given["encoder_hidden_states"] = given["encoder_hidden_states"] * mask[..., None]
+        return self.inner(**given)[self.output]
+
+
+QUESTION, PATCHES = 20, (384 // 32) ** 2 + 1
+_OF_ENCODER = ("encoder_hidden_states", "encoder_attention_mask")
+
+
+def _blip_text(**more: bool) -> BlipTextConfig:
+    sizes = SIZES | {"vocab_size": 30524}  # the script begins answers with word 30522
+    return BlipTextConfig(**sizes, **more, encoder_hidden_size=WIDTH, initializer_range=0.3)
+
+
+def blip() -> dict[str, Network]:
+    """The parts that see a picture, read a question about it, and answer."""
+    names = ("input_ids", "attention_mask", *_OF_ENCODER)
+    image, question = (1, PATCHES, WIDTH), _ids(QUESTION)
+    mask, known = (torch.ones_like(_ids(n)) for n in (PATCHES, QUESTION))
+    vision = BlipVisionConfig(**PICTURE | {"initializer_range": 0.3}, image_size=384)
+    return {
+        "vision": Network(
+            lambda: First(BlipVisionModel(vision), "last_hidden_state"),
+            {"pixel_values": (1, 3, 384, 384)},
+            ["image_embeds"],
+        ),
+        "encoder": Network(
+            lambda: Named(BlipTextModel(_blip_text(), add_pooling_layer=False), names, "last_hidden_state"),
+            {"input_ids": question, "attention_mask": known, "image_embeds": image, "image_attention_mask": mask},
+            ["question_embeds"],
+        ),
+        "decoder": Network(
+            lambda: Named(BlipTextLMHeadModel(_blip_text(is_decoder=True)), ("input_ids", *_OF_ENCODER), "logits"),
+            {"decoder_input_ids": _ids(3), "encoder_hidden_states": (1, QUESTION, WIDTH), "encoder_attention_mask": known},
+            ["logits"],
+            {"decoder_input_ids": {1: "length"}, "logits": {1: "length"}},
+        ),
+    }  # fmt: skip

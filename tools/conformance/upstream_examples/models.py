@@ -139,6 +139,13 @@ def sequence(frames: int, size: int, name: str = "lr_seq", extra: str = "", **op
     return Network(lambda: Sequence2d(frames, **options), inputs)
 
 
+def segments(size: int, kinds: int) -> Network:
+    def make() -> nn.Module:
+        return nn.Sequential(nn.Conv2d(3, 8, 4, 4), nn.GELU(), nn.ConvTranspose2d(8, kinds, 4, 4))
+
+    return Network(make, {"input": (1, 3, size, size)}, ["logits"])
+
+
 def heads(inputs: Mapping[str, Shape | Tensor], outputs: Mapping[str, Shape], **more: object) -> Network:
     def make() -> nn.Module:
         module = Heads([_shape(x) for x in inputs.values()], list(outputs.values()))

@@ -85,6 +85,15 @@ _STEP = torch.tensor([3])
 _TASK = torch.arange(16)[None] * 1000
 _ANCHORS = {"cls_scores": (1, 18, 32, 32), "bbox_preds": (1, 42, 32, 32), "dir_cls": (1, 12, 32, 32)}
 
+HELD_OUT = [
+    _middle("cain"),
+    Row("blip_vqa_base/infer_blip_vqa_base_mslite.py", "--vision-model vision.mindir --text-encoder-model encoder.mindir --text-decoder-model decoder.mindir --tokenizer words --image a.png --question 'How many?' --device {device}", language.blip(), pictures=("a.png",), files=_TOKENS),
+    Row("clip_vit_base_patch32/infer_clip_vit_base_patch32_mslite.py", "--model clip.mindir --image a.png --no-processor" + _TWICE, {"clip": language.clip()}, pictures=("a.png",)),
+    Row("cogvlm/infer_cogvlm_mslite.py", "--model cogvlm.mindir --vocab-size 1000" + _TWICE, {"cogvlm": models.heads({"image": (1, 3, 224, 224), "input_ids": torch.arange(32)[None]}, {"logits": (1, 32, 1000)})}),
+    Row("convnext/infer_convnext_mslite.py", "--mindir convnext.mindir --onnx convnext.onnx --align --input a.png --output out.png --device {device}", {"convnext": models.segments(512, 150)}, pictures=("a.png",)),
+]  # fmt: skip
+"""The scripts that came last, after all changes of Pinnace: of the folders from A to C those that had none before."""
+
 ROWS = [
     _middle("amt_g", "config.ini"),
     *(_middle(name) for name in ("amt_l", "amt_s", "bmbc", "dain", "ema_vfi", "ifrnet", "rife", "rife_lite")),
@@ -129,4 +138,5 @@ ROWS = [
     _generating("qwen2.5_0.5b/infer_qwen25_mindir.py", "qwen25", {f"qwen25_llm_{part}": f"configs/qwen25_llm_{part}.config" for part in ("prefill", "decode")}, layers=24, head=64),
     Row("qwen3_reranker_0.6b/infer_qwen3_reranker_mslite.py", "--model qwen3_reranker.mindir --tokenizer words --device {device}", {"qwen3_reranker": language.scores("qwen3")}, files=_TOKENS),
     Row("vit_base_patch16_224/infer_vit_base_patch16_224_mslite.py", "--model vit.mindir --model-id vit --image a.png" + _TWICE, {"vit": language.vit()}, pictures=("a.png",), files={"vit": language.vit_folder}),
+    *HELD_OUT,
 ]  # fmt: skip
