@@ -106,23 +106,6 @@ def TopK(
     return -values, places
 
 
-def LayerNormalization(
-    op: Builder,
-    x: Tensor,
-    scale: Tensor,
-    shift: Tensor | None = None,
-    axis: int = -1,
-    epsilon: float = 1e-5,
-    _stash_type: int = 1,
-) -> Value:
-    if len(op.declared) > 1:
-        raise Unsupported("has several results")
-    axes = list(range(axis % op.rank(x), op.rank(x)))
-    far = x - op.ReduceMean(x, axes)
-    y = far / op.Sqrt(op.ReduceMean(far * far, axes) + epsilon) * scale
-    return y if shift is None else y + shift
-
-
 def ScatterND(op: Builder, data: Tensor, indices: Tensor, updates: Tensor, reduction: str = "none") -> Tensor:
     """A ScatterND that combines what is written with what is there, one by one."""
     operator = _REDUCTIONS[reduction]

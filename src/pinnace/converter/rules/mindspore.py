@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -256,8 +257,10 @@ def Split(
     if count == 1:
         return x
     dims: list[int | None] = list(op.shape(x))
-    if min(sizes) < max(sizes):
-        parts = op.ops("SplitWithSize", count, x, sizes, axis)
+    if min(sizes) < max(sizes):  # MindSpore Lite 2.0 has no SplitWithSize
+        ends = [op.constant([end], np.int64) for end in (0, *np.cumsum(sizes))]
+        bounds = [shapes.cut(op, x, *both, (axis,), None) for both in pairwise(ends)]
+        parts = tuple(op.StridedSlice(x, *bound) for bound in bounds)
         at = axis % len(dims)
         each = [[*dims[:at], size, *dims[at + 1 :]] for size in sizes]
     else:

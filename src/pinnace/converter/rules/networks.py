@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from pinnace.converter.primitives import Primitives, number_of
 from pinnace.converter.rules import shapes
+from pinnace.converter.rules.kernels import whole_norm
 from pinnace.converter.rules.mindspore import typed
 from pinnace.converter.rules.resize import Resizing, exact_size
 from pinnace.converter.rules.windows import Windows
@@ -35,13 +36,35 @@ _RESIZES = {
 _BORDERS = {"zeros": 0, "border": 1, "reflection": 2}
 
 
+# -- products --------------------------------------------------------------------------------------
+
+
 def MatMul(op: Primitives, a: Tensor, b: Tensor) -> Tensor:
-    if op.rank(a) == 2 and op.rank(b) == 2 and op.dtype(a) not in (ir.DataType.UINT32, ir.DataType.UINT64):
-        return op.MatMul(a, b)
-    batch = op.shape(a)[:-2]
-    if batch and None not in batch and batch == op.shape(b)[:-2]:
-        return op.BatchMatMul(a, b)
-    return op.MatMulExt(a, b)
+    """A MatMul, which MindSpore Lite 2.0 has for matrices, and for as many of them on either side."""
+    if op.dtype(a) in (ir.DataType.UINT32, ir.DataType.UINT64) or min(op.rank(a), op.rank(b)) < 2:
+        return op.MatMulExt(a, b)
+    (*many, rows, depth), (*others, _, width) = op.shape(a), op.shape(b)
+    if many == others and op.rank(a) == op.rank(b) and None not in many:
+        return op.BatchMatMul(a, b) if many else op.MatMul(a, b)
+    if not others and None not in (depth, width) and (*many, rows).count(None) < 2:
+        return _product_of_rows(op, a, b)
+    if None in (*op.shape(a), *op.shape(b)):
+        return op.MatMulExt(a, b)
+    whole = np.broadcast_shapes(op.static_shape(a)[:-2], op.static_shape(b)[:-2])
+    return op.BatchMatMul(*(_repeated(op, x, (*whole, *op.static_shape(x)[-2:])) for x in (a, b)))
+
+
+def _product_of_rows(op: Primitives, a: Tensor, b: Tensor) -> Tensor:
+    """The product of all rows of a tensor, of which one dimension may be free, with one matrix."""
+    (*dims, depth), (_, width), dtype = op.shape(a), op.shape(b), op.dtype(a)
+    rows = None if None in dims else math.prod(d for d in dims if d is not None)
+    flat = typed(op, op.Reshape(a, (-1 if rows is None else rows, depth)), (dtype, (rows, depth)))
+    made = typed(op, op.MatMul(flat, b), (dtype, (rows, width)))
+    return op.Reshape(made, (*(-1 if d is None else d for d in dims), width))
+
+
+def _repeated(op: Primitives, x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    return x if op.shape(x) == shape else typed(op, op.BroadcastTo(x, shape), (op.dtype(x), shape))
 
 
 # -- windows ---------------------------------------------------------------------------------------
@@ -213,6 +236,10 @@ def LayerNormalization(
     if shift is None or not op.shape(scale) == op.shape(shift) == dims[axis:] or len(op.declared) > 1:
         raise Unsupported(
             "has no B, a Scale that is broadcast, or several results, and LayerNorm has all three"
+        )
+    if not whole_norm(op, x, axis):
+        raise Unsupported(
+            "is of few elements, of which MindSpore Lite's LayerNorm leaves some out with several threads"
         )
     found = op.ops("LayerNorm", 3, x, scale, shift, axis, axis, epsilon)
     rows = (ir.DataType.FLOAT, [*dims[:axis], *[1] * (len(dims) - axis)])

@@ -85,6 +85,23 @@ def LpNormalization(op: Builder, x: Tensor, axis: int = -1, p: int = 2) -> Tenso
     return op.Where(op.Equal(size, 0), 0, x / op.Where(op.Equal(size, 0), 1, size))
 
 
+def LayerNormalization(
+    op: Builder,
+    x: Tensor,
+    scale: Tensor,
+    shift: Tensor | None = None,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    _stash_type: int = 1,
+) -> Value:
+    if len(op.declared) > 1:
+        raise Unsupported("has several results")
+    axes = list(range(axis % op.rank(x), op.rank(x)))
+    far = x - op.ReduceMean(x, axes)
+    y = far / op.Sqrt(op.ReduceMean(far * far, axes) + epsilon) * scale
+    return y if shift is None else y + shift
+
+
 @operators("CumSum CumProd")
 def cumulative(
     op: Builder, op_type: str, x: Tensor, axis: Tensor, exclusive: int = 0, reverse: int = 0
