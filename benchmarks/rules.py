@@ -1,12 +1,12 @@
 """What the compiler's rules gain: models with them and without, in one process and in turn.
 
-    python -m benchmarks rules MODEL ... [--rule winograd] [--free 1] [--threads 1] [--rounds 8]
+    python -m benchmarks rules MODEL ... [--rule attention] [--free 1] [--threads 1] [--rounds 8]
 
-MODEL is a `.mindir`, `.ms` or `.onnx`, which gets random inputs, of --free where a dimension is free. Without
---rule those that pay by the gains of this machine are compared with none; with it the rule of this name (a
-function of `pinnace.engines.onnxruntime.rules`) is applied wherever it can be, and models that it does not
-touch are passed over. The compile cache is off. A ratio is of medians of four predictions each, by round;
-"least" is that of the fastest predictions of all rounds.
+MODEL is a `.mindir`, `.ms` or `.onnx`, which gets random inputs, of --free where a dimension is free. The
+rules for faster forms are compared with none, or with all but --rule (a function of
+`pinnace.engines.onnxruntime.rules`), which passes over models that it does not touch. The compile cache is
+off. A ratio is of medians of four predictions each, by round; "least" is that of the fastest predictions of
+all rounds.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ import os
 import statistics
 import time
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 
 from pinnace import Context, Model, ModelType, Tensor
-from pinnace.engines.speed.gains import NONE
+from pinnace.engines.onnxruntime import rules
 
 _KINDS = {".ms": ModelType.MINDIR_LITE, ".onnx": ModelType.ONNX}
 _TURN = 4
@@ -44,10 +45,18 @@ def main(arguments: list[str]) -> None:
 
 
 def _compare(path: Path, options: argparse.Namespace) -> float | None:
-    rewritten = _built(path, options.threads, options.rule and f"{NONE} +{options.rule}")
+    rewritten = _built(path, options.threads)
     if options.rule not in rewritten.get_model_info("rules"):
         return None
-    plain = _built(path, options.threads, NONE)
+    tables = {
+        name: {
+            operator: [rule for rule in some if options.rule and rule.__name__ != options.rule]
+            for operator, some in getattr(rules, name).items()
+        }
+        for name in ("RULES", "ON_CPU")
+    }
+    with patch.multiple(rules, **tables):
+        plain = _built(path, options.threads)
     random = np.random.default_rng(0)
     inputs = [_random(random, tensor, options.free) for tensor in rewritten.get_inputs()]
     given, expected = (_outputs(model, inputs) for model in (rewritten, plain))
@@ -69,11 +78,10 @@ def _compare(path: Path, options: argparse.Namespace) -> float | None:
     return ratio
 
 
-def _built(path: Path, threads: int, rules: str) -> Model:
+def _built(path: Path, threads: int) -> Model:
     context = Context()
     context.target = ["cpu"]
     context.cpu.thread_num, context.cpu.provider = threads, "onnxruntime"
-    context.cpu._rules = rules  # no option: for tunings
     model = Model()
     model.build_from_file(str(path), _KINDS.get(path.suffix, ModelType.MINDIR), context)
     return model

@@ -26,7 +26,7 @@ KEPT = NEVER | {
     *("concurrent.futures._base", "difflib", "email", "importlib.metadata", "importlib.resources"),
     *("subprocess", "tempfile", "uuid"),
     *("google.protobuf", "logging", "numpy.typing", "onnx", "onnx.onnx_ml_pb2", "onnx_ir"),
-    *("pinnace.compiler", "pinnace.engines.speed", "pinnace.engines.onnxruntime.compiling", "pinnace.ops"),
+    *("pinnace.compiler", "pinnace.engines.rule", "pinnace.engines.onnxruntime.compiling", "pinnace.ops"),
 }
 FIRST = NEVER | {"pinnace.distributed", "pinnace.ops.table"}
 LOWERED = FIRST - {"pinnace.ops.table"} | {"pinnace.ops.boxes", "pinnace.ops.lite_detect"}

@@ -87,7 +87,7 @@ class Built:
 class Fake(Onnxruntime):
     """onnxruntime under a name, with a speed, an error for each precision, or a reason to refuse.
 
-    Forms with fewer bits take `of_forms` seconds; other rules than by default make it the fastest.
+    Forms with fewer bits take `of_forms` seconds.
     """
 
     of_forms = SLOW
@@ -104,7 +104,7 @@ class Fake(Onnxruntime):
     def _built(self, executable, target):
         if self.refuses:
             raise self.refuses
-        seconds = self.of_forms if target.form else FAST / 2 if target.rules else self.seconds
+        seconds = self.of_forms if target.form else self.seconds
         return Built(executable, self, self.errors.get(target.precision, 0.0), seconds)
 
 
@@ -515,21 +515,6 @@ def test_data_is_for_an_error(pinnace, product, tmp_path):
     answer = pinnace("tune", product, "--data", tmp_path)
     assert answer.code == 2
     assert "--data is for --max-error" in " ".join(answer.err.split())
-
-
-def test_rules_that_a_model_meets_compete_and_builds_use_the_fastest(pinnace, fakes, tmp_path):
-    graph = "g (float[1,5,9,9] x) => (float[1,5,7,7] y) { y = AveragePool<kernel_shape=[3,3]>(x) }"
-    model = tmp_path / "model.onnx"
-    onnx.save(onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]>\n{graph}'), model)
-    found = pinnace("tune", model, "--seconds", 0, "--threads", 1, "--workers", 1, "--json").json
-    (other,) = [row for row in found["ways"] if row["rules"]]
-    assert other["rules"] in ("without average_pool", "with average_pool")
-    assert other["wins"] == ["for latency", "for throughput"]
-    context = mslite.Context()
-    context.cpu.thread_num = 1
-    with mslite.Model(model, context=context) as built:
-        assert built.get_model_info("engine") == "onnxruntime 1.0"
-        assert built.get_model_info("why").partition(";")[0] == "measured by pinnace tune"
 
 
 def test_one_tuning_of_many_shapes(pinnace, fakes, model):

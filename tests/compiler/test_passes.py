@@ -426,54 +426,6 @@ def test_another_curve_is_no_gelu():
     )
 
 
-BOXES = """g (float[1,3,7,5,4] x) => (float[1,3,5,4,7] y{more})
-<int64[3] sizes = {{2,2,3}}, int64[1] at0 = {{0}}, int64[1] at2 = {{2}}, int64[1] at4 = {{-3}},
- int64[1] end = {{7}}, int64[1] axis = {{-1}}, float two = {{2}}, float[2] cell = {{8,9}},
- float[1,3,1,1,2] anchors = {{10,13,16,30,33,23}}, float[4,2] grid = {{0,1,2,3,4,5,6,7}},
- float[1,3,5,4,3] rest = {{{zeros}}}, float[1,1,1,1,7] rests = {{0,0,0,0,1,2,3}}> {{
-    t = Transpose <perm = [0,1,3,4,2]> (x)
-    s = Sigmoid(t)
-    {cut}
-    a1 = Add(a, grid)  a2 = Mul(cell, a1)
-    b1 = Mul(b, two)   b2 = Pow(b1, two)  b3 = Mul(b2, anchors)
-    y = Concat <axis = -1> (a2, b3, {last})
-    {after}
-}}"""
-SPLIT = "a, b, c = Split <axis = 4> (s, sizes)"
-SLICES = "a = Slice(s, at0, at2, axis) b = Slice(s, at2, at4, axis) c = Slice(s, at4, end, axis)"
-TEXT = {"cut": SPLIT, "last": "c", "after": "", "more": "", "zeros": ",".join("0" * 180)}
-
-
-def order(text: dict[str, str]) -> list[str]:
-    """Which of the two comes first after the rules."""
-    graph = BOXES.format(**text)
-    rewritten(graph)
-    model = ir.from_onnx_text(f"{HEAD}\n{graph}")
-    rewrite(model)
-    return [node.op_type for node in model.graph if node.op_type in ("Transpose", "Concat")]
-
-
-@pytest.mark.parametrize("cut", [SPLIT, SLICES])
-def test_boxes_are_joined_before_they_are_transposed(cut):
-    assert order(TEXT | {"cut": cut}) == ["Concat", "Transpose"]
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"after": "z = Neg(t)", "more": ", float[1,3,5,4,7] z"},  # read as it was transposed
-        {"after": "z = Neg(b1)", "more": ", float[1,3,5,4,2] z"},
-        {"after": "", "more": ", float[1,3,5,4,2] b2"},
-        {"last": "rest"},  # a part that was not cut
-        {"last": "e", "cut": f"{SPLIT} u, v, w = Split <axis = 4> (rests, sizes) e = Add(c, w)"},
-        {"last": "d", "cut": f"{SPLIT} d = Softmax <axis = -1> (c)"},  # along what is moved
-        {"last": "d", "cut": f"{SPLIT} u = Transpose <perm = [0,1,3,4,2]> (x) d = Slice(u, at4, end, axis)"},
-    ],
-)
-def test_other_parts_are_joined_where_they_were(other):
-    assert order(TEXT | other)[-1] == "Concat"
-
-
 def test_batch_norm_of_merged_dimensions():
     vectors = "float[2] s = {1.5,0.5}, float[2] b = {0.1,0.2}, float[2] m = {0.3,0.4}, float[2] v = {1.2,0.7}"
     assert rewritten(

@@ -290,7 +290,7 @@ def test_another_batch_where_the_file_has_the_old_one_further_on(rows, given_out
     results = build(data, None, Target(threads=1), Settings()).execution().run([x])
     for given, expected in zip(results, session.run(None, {"x": x}), strict=True):
         assert given.shape == expected.shape
-        # Sums of 576 products of float32, of a size of 2, in other orders (those of Winograd's algorithm).
+        # Sums of 576 products of float32, of a size of 2, in other orders.
         np.testing.assert_allclose(given, expected, rtol=0, atol=5e-5)
 
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from pinnace.bench import bandwidth
 from pinnace.machine import caches, processor
 
 X86 = """processor\t: 0
@@ -62,11 +61,6 @@ def test_caches(monkeypatch, tmp_path):
     assert list(map(str, caches.caches())) == ["L1d 48 KiB", "L3 32 MiB for 5 cores"]
     monkeypatch.setattr(caches, "_CPU", tmp_path / "none")
     assert caches.caches() == []
-
-
-def test_the_bandwidth_is_a_number(monkeypatch):
-    monkeypatch.setattr(bandwidth, "usable_memory", lambda: 8 << 20)
-    assert 0 < bandwidth.memory_bandwidth() < 1e5
 
 
 @pytest.mark.parametrize(

@@ -111,8 +111,7 @@ _NOISE = {onnx.TensorProto.FLOAT: 1e-6, onnx.TensorProto.FLOAT16: 4e-3, onnx.Ten
 """Some ulps of a type: what the order of a sum, or a function of another library, changes."""
 
 _LARGEST = {"Conv": 1, "Gemm": 1, "MatMul": 1, "Erf": 0.1, "Sigmoid": 0.1, "Softmax": 0.1, "Tanh": 0.1}
-"""Operators whose errors go by the largest results, in the noise of their type. Winograd's algorithm adds and takes
-away what belongs to a whole tile. Kernels for integers round a bias of floats to a step of the product, and there
+"""Operators whose errors go by the largest results, in the noise of their type. Kernels for integers round a bias of floats to a step of the product, and there
 the noise is 32 times as large. Functions that end at 0 and 1 are exact to a step of 1."""
 
 _SEEDS = range(1, 9)

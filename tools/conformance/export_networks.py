@@ -1,10 +1,11 @@
 """Networks of timm or transformers, drawn at random, in ONNX with random weights, for `networks_table.py`.
 
-    python tools/conformance/export_networks.py FOLDER timm|transformers COUNT SEED      # wants torch, and the library
+    # wants torch, and the library
+    python tools/conformance/export_networks.py FOLDER timm|transformers COUNT SEED [medium]
 
 Each becomes NAME.onnx with inputs (x0, ...) and what PyTorch computes of them (y0, ...) in an `.npz` of the
 same name. One of more than 30 million weights, or that cannot be made small or exported, is named, and the next
-one is drawn.
+one is drawn. Transformers have two layers of 64 numbers, `medium` ones four of 256, and 1 to 200 tokens.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import random
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,18 @@ SMALL = {
     "eos_token_id": 2, "decoder_start_token_id": 1, "rotary_dim": 8, "use_cache": False,
 }  # fmt: skip
 """Values of configurations that make a transformer small."""
+
+MEDIUM = SMALL | {
+    **{key: 256 for key, value in SMALL.items() if value == 64},
+    **{key: 1024 for key, value in SMALL.items() if value == 128},
+    **dict.fromkeys(("num_hidden_layers", "n_layer", "n_layers", "num_layers"), 4),
+    **dict.fromkeys(("encoder_layers", "decoder_layers", "num_decoder_layers"), 3),
+    "vocab_size": 2000, "head_dim": 64, "d_kv": 64, "image_size": 224, "patch_size": 16, "rotary_dim": 32,
+    "moe_intermediate_size": 256,
+}  # fmt: skip
+"""Values that make it as large as those that run on CPUs."""
+
+LENGTHS = (1, 16, 64, 128, 200)
 
 
 class First(nn.Module):
@@ -62,12 +76,12 @@ def of_timm(name: str) -> tuple[nn.Module, tuple[Tensor, ...]]:
     return model, (torch.randn(1, *timm.data.resolve_model_data_config(model)["input_size"]),)
 
 
-def of_transformers(name: str) -> tuple[nn.Module, tuple[Tensor, ...]]:
+def of_transformers(name: str, sizes: dict[str, Any] = SMALL) -> tuple[nn.Module, tuple[Tensor, ...]]:
     import transformers
 
     kind = transformers.CONFIG_MAPPING[name]
     known = kind()
-    config = kind(**{key: value for key, value in SMALL.items() if hasattr(known, key)})
+    config = kind(**{key: value for key, value in sizes.items() if hasattr(known, key)})
     config._attn_implementation = "eager"
     with torch.device("meta"):
         count = sum(p.numel() for p in transformers.AutoModel.from_config(config).parameters())
@@ -79,9 +93,10 @@ def of_transformers(name: str) -> tuple[nn.Module, tuple[Tensor, ...]]:
         size = config.image_size if isinstance(config.image_size, int) else config.image_size[0]
         given = {"pixel_values": torch.randn(1, getattr(config, "num_channels", 3), size, size)}
     else:
-        given = {"input_ids": torch.randint(3, 96, (1, 8))}
+        lengths = (8, 5) if sizes is SMALL else random.Random(name).choices(LENGTHS, k=2)
+        given = {"input_ids": torch.randint(3, 96, (1, lengths[0]))}
         if "decoder_input_ids" in taken:
-            given["decoder_input_ids"] = torch.randint(3, 96, (1, 5))
+            given["decoder_input_ids"] = torch.randint(3, 96, (1, lengths[1]))
     return First(model, list(given)), tuple(given.values())
 
 
@@ -118,10 +133,11 @@ def export(model: nn.Module, given: tuple[Tensor, ...], file: Path, **options: A
     np.savez(file.with_suffix(".npz"), **arrays, **{f"y{i}": y.numpy() for i, y in enumerate(results)})
 
 
-def main(folder: Path, zoo: str, count: int, seed: int) -> None:
+def main(folder: Path, zoo: str, count: int, seed: int, size: str = "small") -> None:
     warnings.simplefilter("ignore")
     made: Callable[[str], tuple[nn.Module, tuple[Tensor, ...]]]
-    made = of_timm if zoo == "timm" else of_transformers
+    sizes = {"small": SMALL, "medium": MEDIUM}[size]
+    made = of_timm if zoo == "timm" else partial(of_transformers, sizes=sizes)
     for name in drawn(zoo, seed):
         if count == 0:
             break
@@ -139,4 +155,4 @@ def main(folder: Path, zoo: str, count: int, seed: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), *sys.argv[5:])

@@ -71,7 +71,7 @@ def ways(
 ) -> list[Configuration]:
     """Return all combinations, except several workers with more threads in total than cores.
 
-    `others` are configurations with fewer bits or other rules, to be combined with the numbers too.
+    `others` are configurations with fewer bits, to be combined with the numbers too.
     """
     plain = [Configuration(engine, precision, 1, 1) for precision in precisions for engine in providers]
     return [
@@ -255,7 +255,7 @@ def _opened(subject: Subject, way: Configuration, arrays: Sequence[Array]) -> It
     context = Context()
     context.target = ["cpu"]
     context.cpu.provider, context.cpu.precision_mode = way.provider, way.precision
-    context.cpu._form, context.cpu._rules = way.form, way.rules  # no options: only tunings know them
+    context.cpu._form = way.form  # no option: only tunings know it
     context.cpu.thread_num, context.parallel.workers_num = way.threads, way.workers
     context.parallel.config_path = subject.config
     with ModelParallelRunner() as model:

@@ -60,8 +60,8 @@ class Unkept(NamedTuple):
     adopt: WeakMethod[Callable[[], None]]
 
     @classmethod
-    def of(cls, recipe: Recipe, store: Store, adopt: Callable[[], None]) -> Unkept:
-        """Describe a recipe and a store; `adopt` is the method of an object."""
+    def of(cls, recipe: Recipe, store: Store, choice: dict[str, Any], adopt: Callable[[], None]) -> Unkept:
+        """Describe a recipe, a store and a choice (`Chooser.hand_over`); `adopt` is a method."""
         source = recipe.source
         told = {
             "model": source.given,
@@ -72,6 +72,8 @@ class Unkept(NamedTuple):
             "plan": dict(recipe.plan),
             "variable": list(recipe.variable),
             "shapes": recipe.shapes,
+            "choice": choice,
+            "in_pool": recipe.target.parallel_requests > 1,
             "store": [str(store.root), store.limit],
         }
         return cls(source.name, told, ref(source), WeakMethod(adopt))
@@ -150,7 +152,7 @@ class _Line:
             try:
                 if adopt is not None:
                     adopt()
-                job.log("kept", "is kept in the compile cache, and runs from there")
+                job.log("kept", "is kept in the compile cache")
             except (PinnaceError, OSError, MemoryError) as error:
                 job.log("kept", f"is kept in the compile cache, and runs as it was built: {error}")
 

@@ -121,8 +121,6 @@ class Origin:
 
     def _planned(self, plan: TargetFor) -> tuple[Target, Tuning | None]:
         """Return the target that a plan gives by the model's tuning, and the tuning."""
-        from pinnace.cache import profiles
-
         # Lender and borrower must choose the same engine, and onnxruntime is the one that shares weights.
         tuning = None if self._sharing else self.tunings.find()
         if tuning is not None and (self._settings.variable_weights or self._settings.precision_plan):
@@ -130,7 +128,7 @@ class Origin:
         prefer = self._settings.get("common_context", "prefer", MEMORY if self._common else LATENCY)
         if tuning is not None and prefer == MEMORY:
             tuning = tuning.lean()
-        target = replace(plan(tuning), prefer=prefer, gains=profiles.gains(self._store))
+        target = replace(plan(tuning), prefer=prefer)
         return with_provider(target, tuning), tuning
 
     @property
@@ -226,7 +224,8 @@ class Origin:
         if self._is_unkept and self._store is not None:
             from pinnace.building.keeping import Unkept, keep_later
 
-            keep_later(Unkept.of(self._recipe, self._store, adopt))
+            choice = self._chooser.hand_over(self._recipe)
+            keep_later(Unkept.of(self._recipe, self._store, choice, adopt))
 
     def kept(self) -> Executable | None:
         """Load a model that was built without the cache and is there now; None if its weights are not shared.

@@ -56,7 +56,6 @@ def to_target(
         provider=options.provider,
         precision=options.precision_mode or FP32,
         form=given(cpu, "form") or "",
-        rules=given(cpu, "rules") or "",
         threads=threads,
         inter_op_threads=_operators(cpu, cores),
         parallel_requests=places,
@@ -79,9 +78,6 @@ def _tuned(target: Target, tuning: Tuning, cpu: CPU, requests: int) -> Target:
         best = tuning.best(provider, precision, cpu.thread_num, requests, may_round)
         threads, places = (best.threads, best.workers) if best else (threads, places)
     target = replace(target, threads=threads, parallel_requests=places)
-    best = tuning.best(provider, precision, threads, places)
-    if best is not None and given(cpu, "rules") is None:
-        target = replace(target, rules=best.rules)
     if not may_round or given(cpu, "form") is not None:
         return target
     best = tuning.best(provider, precision, threads, places, may_round)

@@ -30,8 +30,7 @@ Smaller differences are noise, too.
 class Configuration:
     """A configuration to run a model in; `threads` is per worker.
 
-    `form` is the text of a form with fewer bits (`pinnace.quantising.form`), "" for the model as it is;
-    `rules` are settings of single rules (`Target.rules`), "" for those that pay.
+    `form` is the text of a form with fewer bits (`pinnace.quantising.form`), "" for the model as it is.
     """
 
     provider: str
@@ -39,12 +38,9 @@ class Configuration:
     threads: int
     workers: int
     form: str = field(default="", kw_only=True)
-    rules: str = field(default="", kw_only=True)
 
     def __str__(self) -> str:
         bits = f"{self.precision}, fewer bits" if self.form else self.precision
-        if self.rules:
-            bits += f", rules {self.rules}"
         return f"{self.provider}, {bits}, {self.workers} x {self.threads} (workers x threads)"
 
 
@@ -97,9 +93,9 @@ class Tuning:
         fits = _nearest(fits, threads, "threads")
 
         def cost(one: Measurement) -> float:
-            """Return the time of a prediction, with a handicap for more memory, errors, other rules."""
+            """Return the time of a prediction, with a handicap for more memory and errors."""
             time = one.latency if workers == 1 else 1 / one.throughput
-            worse = (one.provider != _LEANEST) + bool(one.form) + bool(one.rules) / 3
+            worse = (one.provider != _LEANEST) + bool(one.form)
             return float(time * _WORTH**worse)
 
         return min(fits, key=cost, default=None)

@@ -56,8 +56,6 @@ def key_of(
     if plan:
         made_for += ("", *(word for item in sorted(plan.items()) for word in item))
     made_for += tuple(filter(None, (target.input_shape, target.output_type, target.form)))
-    if engine.startswith("onnxruntime"):
-        made_for += tuple(filter(None, (target.gains, target.rules)))
     if shapes:
         made_for += ("\n", repr(shapes))
     return digest("\0".join((whole, *made_for, code(store))).encode())

@@ -35,7 +35,7 @@ def _chosen(tuning: Tuning, outcomes: Sequence[Outcome], precision: str) -> list
         one.measured
         for one in outcomes
         if one.measured
-        and not (one.way.form or one.way.rules)
+        and not one.way.form
         and (one.way.provider, one.way.precision) == (REFERENCE.provider, REFERENCE.precision)
     ]
     one, many = (tuning.best("", precision, 0, workers, may_round=True) for workers in (1, 0))
@@ -50,8 +50,7 @@ def _chosen(tuning: Tuning, outcomes: Sequence[Outcome], precision: str) -> list
 
 
 def _way(one: Measurement) -> str:
-    from pinnace.bench import rule_sets as rules
     from pinnace.cli.fewer import label
 
-    what = (one.provider, label(one.form) or one.precision, rules.label(one.rules))
+    what = (one.provider, label(one.form) or one.precision)
     return f"{', '.join(filter(None, what))}, {one.workers} x {one.threads} (workers x threads)"

@@ -62,9 +62,7 @@ def quickstart(
     Several clients send requests at the same time; the model is EfficientNet-Lite0.
     """
     from pinnace.cli.console import note, progress
-    from pinnace.cli.speed import fill_in
 
-    fill_in()
     settings = LoadSettings(workers, clients, tasks, threads)
     pictures = {name: prepared(name) for name in PICTURES}
     note(f"{MODEL}; workers x threads: {workers} x {threads}; clients: {clients}; tasks: {tasks} each")

@@ -45,15 +45,14 @@ def tune(
 ) -> None:
     """Find the fastest way to run a model.
 
-    Engines, rules that rewrite the model, threads, workers and precisions are measured, for all shapes, and
-    the result is stored. Later builds of the model on this machine use the fastest engine, rules and numbers,
+    Engines, threads, workers and precisions are measured, for all shapes, and
+    the result is stored. Later builds of the model on this machine use the fastest engine and numbers,
     where they set none. With --max-error, forms with fewer bits compete too; builds use them unless they set
     fp32. These are stored only if they were measured with typical inputs (--data, --input). Ctrl-C shows what
     was measured so far, and stores nothing.
     """
     from pinnace.bench.tuning import Subject
     from pinnace.cli import gain
-    from pinnace.cli.speed import fill_in
 
     if forget:
         _forget(model, config, as_json)
@@ -65,7 +64,6 @@ def tune(
     seconds = (120.0 if max_error else 30.0) if seconds is None else seconds
     found, is_whole = _Found(Subject(str(model), ())), False
     try:
-        fill_in()
         found.subject, samples, is_typical = _subject(model, inputs or [], shapes or [], config, data)
         found.may_round = is_typical or made_up
         if max_error is not None and not found.may_round:
@@ -114,8 +112,7 @@ def _compare(
     numbers: tuple[list[int], list[int]], seconds: float, max_error: float | None, max_latency: float | None,
 ) -> None:  # fmt: skip
     """Find the forms within `max_error`, and measure all ways to run the model."""
-    from pinnace.bench.rule_sets import rule_sets
-    from pinnace.bench.tuning import FEWER, REFERENCE, compete
+    from pinnace.bench.tuning import FEWER, compete
     from pinnace.cli.console import note
     from pinnace.cli.fewer import forms_within
     from pinnace.cli.gain import MADE_UP
@@ -125,9 +122,7 @@ def _compare(
         seconds /= 2
         found.forms += forms_within(subject, samples, max_error, max(numbers[0]), seconds)
         bounds = {**bounds, FEWER: max_error}
-    note("looking for rules that rewrite the model")
-    others = [replace(REFERENCE, rules=rules) for rules in rule_sets(subject.path, subject.config)]
-    contestants = _contestants(precisions, *numbers, [*others, *(one.way for one in found.forms)])
+    contestants = _contestants(precisions, *numbers, [one.way for one in found.forms])
     for one in compete(subject, contestants, seconds, bounds, note, max_latency):
         is_fit = found.may_round or not one.way.form
         found.outcomes.append(one if is_fit else replace(one, reason=MADE_UP))
@@ -236,12 +231,11 @@ def _wins(tuning: Tuning, one: Measurement) -> list[str]:
 
 
 def _rows(tuning: Tuning, outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
-    from pinnace.bench import rule_sets as rules
     from pinnace.cli.fewer import label
 
     return [
         asdict(one.measured or one.way)
-        | {"computes_in": one.computes_in, "form": label(one.way.form), "rules": rules.label(one.way.rules)}
+        | {"computes_in": one.computes_in, "form": label(one.way.form)}
         | {"wins": _wins(tuning, one.measured) if one.measured and not one.reason else []}
         | {"reason": one.reason}
         for one in outcomes
@@ -278,8 +272,7 @@ def _show(tuning: Tuning, outcomes: Sequence[Outcome]) -> None:
         remark = row["reason"].partition("\n")[0] or ", ".join(row["wins"])
         place = f"{row['workers']} x {row['threads']}"
         computes_in = row["form"] or row["computes_in"]
-        engine = ", ".join(filter(None, (row["provider"], row["rules"])))
-        rows.append([place, row["precision"], computes_in, engine, *figures, remark])
+        rows.append([place, row["precision"], computes_in, row["provider"], *figures, remark])
     if len({row[1] for row in rows}) == 1:
         head, *rows = ([*row[:1], *row[2:]] for row in (head, *rows))
     table(tuning.model, rows, head)

@@ -6,8 +6,8 @@ import os
 from functools import cache
 from importlib.util import find_spec
 
+from pinnace.engines.choice import by_default
 from pinnace.engines.protocol import Engine
-from pinnace.engines.rule import by_rule
 from pinnace.errors import DeviceUnavailableError
 from pinnace.options.devices import ENGINES
 from pinnace.options.target import Target
@@ -24,7 +24,7 @@ def choose(target: Target, model: str) -> Engine:
     if target.device != "cpu":
         _check_available(target, f"{model}: ", ', or use context.target = ["cpu"]')
         return named("onnxruntime")
-    return named(target.provider or by_rule(target))
+    return named(target.provider or by_default(target))
 
 
 def memory(target: Target) -> DeviceMemory:

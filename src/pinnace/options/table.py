@@ -25,7 +25,7 @@ _SIMULATED = frozenset({"simulated gpu", "simulated ascend"})
 KEEPS = AFTER, BEFORE, NEVER = ("after", "before", "never")
 """Values of `keep`: the time at which a compiled model is written to the compile cache."""
 
-PREFERENCES = LATENCY, MEMORY = ("latency", "memory")
+PREFERENCES = LATENCY, FIRST, MEMORY = ("latency", "first", "memory")
 """Values of `prefer`: the aim of the choice of an engine."""
 
 RUNNER, PARALLEL, BUFFER = "ModelParallelRunner", "DataParallel", "a model in memory"
@@ -223,7 +223,8 @@ SECTIONS: Mapping[str, Section] = {
         {
             "variable_weights_file": _VARIABLE_FILE,
             "prefer": Option(
-                "`latency`: the fastest engine; `memory`: the one whose weights all processes share",
+                "`latency`: the faster engine, at first by rule, then as measured when the model is kept; "
+                "`first`: by rule; `memory`: the one whose weights all processes share",
                 _CPU,
                 "there is one engine for the target",
                 Words(PREFERENCES),

@@ -16,7 +16,7 @@ class Target:
     divided by the requests. `cores` are the cores that the threads are bound to, in order; () binds none.
     With `shared_workspace`, executables of this process share the memory of intermediate results. With
     `profile` an executable records the time of each node of each run, which makes runs slightly slower.
-    `prefer` decides between engines where none is given: "latency" or "memory".
+    `prefer` decides between engines where none is given: "latency", "first" or "memory".
     `simulates` describes the device that the CPU simulates; `options` are (section, key, value) of the
     configuration, for devices other than the CPU.
 
@@ -24,10 +24,9 @@ class Target:
     `dynamic_dims` the allowed sizes of free dimensions (`shapes.sizes`), given by the option
     `dynamic_dims_option`, `output_type` the element type of
     the outputs ("FP16", "FP32" or "UINT8"), if requested; `form` is the text of the form with fewer bits that
-    a tuning found (`quantising.form`). `gains` are the measured ones of this machine as text, "" for those of
-    the table, and `rules` settings of single rules that a tuning found (`engines.speed.gains`). With
-    `fewer_threads` the profile of the machine may choose fewer `threads`. `rank` is that of this process and
-    `ranks` their number, as far as the user sets them; `groups` is the path of the file of groups.
+    a tuning found (`quantising.form`). With
+    `fewer_threads` a small model gets one thread. `rank` is that of this process and `ranks` their number, as
+    far as the user sets them; `groups` is the path of the file of groups.
     """
 
     device: str = "cpu"
@@ -51,8 +50,6 @@ class Target:
     dynamic_dims_option: str = ""
     output_type: str = ""
     form: str = ""
-    gains: str = ""
-    rules: str = ""
     fewer_threads: bool = False
 
     @property

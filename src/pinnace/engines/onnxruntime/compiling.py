@@ -23,16 +23,15 @@ from pinnace.engines.onnxruntime.rules import rewrite
 from pinnace.engines.onnxruntime.session import FAILURES, NO_OPTIMIZATION, Weights, copy_weights, start
 from pinnace.engines.onnxruntime.unproven import ENGINE
 from pinnace.engines.onnxruntime.wrong import wrong_optimizers
-from pinnace.engines.speed.gains import ALWAYS, Gains, described
 from pinnace.errors import DeviceUnavailableError, EngineError, LackingKernelsError
 from pinnace.ops.values import Unsupported
 from pinnace.options.target import Target
 from pinnace.types import Array
 from pinnace.weights.source import SMALL, Source, size_of
 
-OFF = {"apart_from_layer_norm": "SkipLayerNormFusion"}
-"""Optimizers of onnxruntime that may make models slower, by the rule that leaves them out: its fused Add and
-LayerNormalization (seen in 1.31) took 5 times as long as the two nodes."""
+_SLOWER = ["SkipLayerNormFusion"]
+"""Optimizers of onnxruntime that make models slower: its fused Add and LayerNormalization (seen in 1.31) took
+5 times as long as the two nodes."""
 
 _FOLDING = ["ConstantFolding", "ConstantFoldingDQ"]
 _NO_WEIGHTS: Weights = {}
@@ -80,17 +79,18 @@ def encoded(
     check_foreign(graph.model, graph.name)
     variable = {name for v in graph.variable.values() for name in v.names}
     with _hidden([graph.model.graph.initializers[name] for name in variable]):
-        gains = Gains.of(target.gains, target.rules) if chain == ON_CPU else ALWAYS
-        applied = rewrite(graph.model, gains, chain == ON_CPU)
+        applied = rewrite(graph.model, chain == ON_CPU)
     if applied:
-        graph.interface.info["rules"] = f"{described(applied)} ({gains.origin})"
+        graph.interface.info["rules"] = ", ".join(
+            f"{rule} {count}" for rule, count in sorted(applied.items())
+        )
     guard(graph.model, chain == ON_CPU)
     note(graph.model, ENGINE if chain == ON_CPU else chain[0][0], graph.interface.info)
     lasting.note(graph.model, graph.interface.info)
     legalise(graph.model, chain)  # also the nodes of rules and guards
     separate_weights(graph.model, variable)
     allowed = allowance(graph.model)
-    disabled = wrong_optimizers(graph.model) + [name for rule, name in OFF.items() if gains.pays(rule)]
+    disabled = wrong_optimizers(graph.model) + _SLOWER
     if not allowed.folds:
         disabled += _FOLDING
     weights = _in_memory(graph.model.graph, variable, source)

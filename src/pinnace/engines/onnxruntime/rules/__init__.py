@@ -2,8 +2,7 @@
 
 A rule examines one node and its neighbours. It writes nodes as a lowering does, and returns the value that
 replaces the node's first output; None leaves the node unchanged. `RULES` lists the rules by operator. Results
-stay the same except for the rounding of floats. Rules that make models faster apply where the gains of this
-machine (`pinnace.engines.speed.gains`) say that they pay.
+stay the same except for the rounding of floats. docs/performance.md has what each gains.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from pinnace.compiler.plan import PLANNED
 from pinnace.engines.onnxruntime.rules.attention import attention
 from pinnace.engines.onnxruntime.rules.gelu import gelu
 from pinnace.engines.onnxruntime.rules.integers import activation_of_integers, bias_of_integers
-from pinnace.engines.onnxruntime.rules.match import Rewriter, is_read
+from pinnace.engines.onnxruntime.rules.match import is_read
 from pinnace.engines.onnxruntime.rules.norm import (
     batch_norm_of_merged,
     group_norm,
@@ -28,7 +27,6 @@ from pinnace.engines.onnxruntime.rules.norm import (
     scale_of_channels,
     scaled_layer_norm,
 )
-from pinnace.engines.onnxruntime.rules.parts import transposed_parts
 from pinnace.engines.onnxruntime.rules.pool import average_pool
 from pinnace.engines.onnxruntime.rules.product import product_of_three
 from pinnace.engines.onnxruntime.rules.refused import (
@@ -44,13 +42,12 @@ from pinnace.engines.onnxruntime.rules.refused import (
 )
 from pinnace.engines.onnxruntime.rules.softplus import faster_mish, faster_softplus
 from pinnace.engines.onnxruntime.rules.sums import sum_of_rows
-from pinnace.engines.onnxruntime.rules.winograd import winograd
-from pinnace.engines.speed.gains import ALWAYS, Gains
+from pinnace.ops.builder import Builder
 from pinnace.ops.inference import OPSET, opset_of
 from pinnace.ops.nodes import origins
 from pinnace.ops.values import Unsupported
 
-Rule = Callable[[Rewriter, ir.Node], ir.Value | None]
+Rule = Callable[[Builder, ir.Node], ir.Value | None]
 
 _REDUCTIONS = (
     *("ArgMax", "ArgMin", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax"),
@@ -76,7 +73,6 @@ REFUSED: dict[str, tuple[Rule, ...]] = {
 RULES: dict[str, tuple[Rule, ...]] = {
     "Add": (scaled_layer_norm, scale_of_channels),
     "AveragePool": (average_pool,),
-    "Concat": (transposed_parts,),
     "Div": (layer_norm,),
     "Gemm": (bias_of_integers,),
     "GroupNormalization": (group_norm,),
@@ -92,10 +88,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
 }
 
 ON_CPU: dict[str, tuple[Rule, ...]] = {
-    "BatchNormalization": (winograd,),
-    "Conv": (winograd,),
     "Mish": (faster_mish,),
-    "Relu": (winograd,),
     "Softplus": (faster_softplus,),
 }
 """Rules that apply to the CPU only: accelerators have fast kernels of their own."""
@@ -122,28 +115,23 @@ _SINCE: dict[Rule, int] = {
 onnxruntime runs."""
 
 
-_ASKING: tuple[Rule, ...] = (attention, root_mean_square, sum_of_rows, winograd)
-"""Rules that ask themselves if they pay, as it depends on sizes."""
-
-
-def rewrite(model: ir.Model, gains: Gains = ALWAYS, on_cpu: bool = True) -> Counter[str]:
+def rewrite(model: ir.Model, on_cpu: bool = True) -> Counter[str]:
     """Apply the rules to every node of a model, once and in order.
 
     Returns how often each of the faster ones applied.
     """
     model.opset_imports.setdefault("com.microsoft", 1)
-    rules = _paying(RULES | ON_CPU if on_cpu else RULES, gains)
-    return _rewritten(model, Rewriter(opset_of(model), gains), REFUSED, rules)
+    return _rewritten(model, Builder(opset=opset_of(model)), REFUSED, RULES | ON_CPU if on_cpu else RULES)
 
 
 def fuse_blocks(model: ir.Model) -> None:
     """Write GELU and normalisation of layers as one node each, for formats without operator sets."""
-    _rewritten(model, Rewriter(max(OPSET, opset_of(model)), ALWAYS), {}, _BLOCKS)
+    _rewritten(model, Builder(opset=max(OPSET, opset_of(model))), {}, _BLOCKS)
 
 
 def _rewritten(
     model: ir.Model,
-    b: Rewriter,
+    b: Builder,
     needed: Mapping[str, Sequence[Rule]],
     rules: Mapping[str, Sequence[Rule]],
 ) -> Counter[str]:
@@ -166,14 +154,7 @@ def _rewritten(
     return +applied
 
 
-def _paying(rules: Mapping[str, Sequence[Rule]], gains: Gains) -> dict[str, list[Rule]]:
-    return {
-        operator: [rule for rule in some if rule in _ASKING or gains.pays(rule.__name__)]
-        for operator, some in rules.items()
-    }
-
-
-def _applied(rule: Rule, b: Rewriter, node: ir.Node) -> ir.Value | None:
+def _applied(rule: Rule, b: Builder, node: ir.Node) -> ir.Value | None:
     if node.graph is None:  # an earlier rule removed it
         return None
     b.nodes.clear()
@@ -184,7 +165,7 @@ def _applied(rule: Rule, b: Rewriter, node: ir.Node) -> ir.Value | None:
         return None
 
 
-def _replace(b: Rewriter, node: ir.Node, replacement: ir.Value) -> None:
+def _replace(b: Builder, node: ir.Node, replacement: ir.Value) -> None:
     """Insert the nodes of a rule before `node`, replace its first output, and remove unused nodes."""
     assert isinstance(node.graph, ir.Graph)
     old = node.outputs[0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from pinnace.engines.onnxruntime.rules.match import (
-    Rewriter,
     ints,
     is_float,
     made_by,
@@ -19,16 +18,12 @@ from pinnace.ops.builder import Builder
 _LAST_AXIS = 13
 """The operator set since which the default axis of Softmax is the last; before, it was all but the first."""
 
-_FREE = 128
-"""The number of tokens if it is free."""
 
-
-def attention(b: Rewriter, node: ir.Node) -> ir.Value | None:
+def attention(b: Builder, node: ir.Node) -> ir.Value | None:
     """softmax(q @ k.T * s) @ v, heads and tokens swapped -> MultiHeadAttention.
 
     q, k and v are (batch, heads, tokens, size), usually transposed from (batch, tokens, heads, size), which
-    the operator expects. It processes blocks of keys; gains are by the number of tokens. With a mask it is
-    not faster, and the rule does not apply.
+    the operator expects. It processes blocks of keys. With a mask it is not faster: the rule does not apply.
     """
     mixed = made_by(node.inputs[0], "MatMul") if permuted(node.outputs[0], 0, 2, 1, 3) else None
     softmax = None if mixed is None else made_by(mixed.inputs[0], "Softmax")
@@ -46,15 +41,13 @@ def attention(b: Rewriter, node: ir.Node) -> ir.Value | None:
     return _attended(b, q, turned, v, scale)
 
 
-def _attended(b: Rewriter, q: ir.Value, turned: ir.Value, v: ir.Value, scale: float) -> ir.Value | None:
+def _attended(b: Builder, q: ir.Value, turned: ir.Value, v: ir.Value, scale: float) -> ir.Value | None:
     k = permuted(turned, 0, 1, 3, 2)
     keys = permuted(turned, 0, 2, 3, 1) if k is None else None
     sizes = _common(b.shape(q), _heads_first(b, k, keys), b.shape(v))
     if sizes is None:
         return None
     heads, size, last = sizes
-    if not b.gains.pays("attention", (b.shape(q)[2] or _FREE,)):
-        return None
     keys = keys if k is None else _tokens_first(b, k)
     values = _tokens_first(b, v)
     if keys is not None and values is not None:

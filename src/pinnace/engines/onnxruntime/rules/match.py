@@ -8,19 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.engines.speed.gains import Gains
 from pinnace.ops.builder import Builder
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-
-
-class Rewriter(Builder):
-    """A builder of rules, which knows whether they pay."""
-
-    def __init__(self, opset: int, gains: Gains) -> None:
-        super().__init__(opset=opset)
-        self.gains = gains
 
 
 def made_by(value: ir.Value | None, *op_types: str) -> ir.Node | None:

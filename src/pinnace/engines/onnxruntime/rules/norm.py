@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import onnx_ir as ir
 
 from pinnace.engines.onnxruntime.rules.match import (
-    Rewriter,
     constant,
     floats,
     ints,
@@ -145,11 +142,8 @@ def scaled_layer_norm(b: Builder, node: ir.Node) -> ir.Value | None:
     return None
 
 
-def root_mean_square(b: Rewriter, node: ir.Node) -> ir.Value | None:
-    """x * (1 / sqrt(mean(x * x) + epsilon)) * w -> SimplifiedLayerNormalization.
-
-    Gains are by elements, of which a free dimension has one.
-    """
+def root_mean_square(b: Builder, node: ir.Node) -> ir.Value | None:
+    """x * (1 / sqrt(mean(x * x) + epsilon)) * w -> SimplifiedLayerNormalization."""
     for normalised, weight in (node.inputs, node.inputs[::-1]):
         inner = made_by(normalised, "Mul", "Div")
         if inner is None or weight is None or not private(normalised):
@@ -159,8 +153,7 @@ def root_mean_square(b: Rewriter, node: ir.Node) -> ir.Value | None:
             fits = x is not None and _is_mean_square(b, squares, x) and b.shape(x)[-1:] == size != (None,)
             if x is None or not fits or not is_float(b, x) or not is_float(b, weight):
                 continue
-            if b.gains.pays("root_mean_square", (math.prod(d or 1 for d in b.shape(x)),)):
-                return b.op("SimplifiedLayerNormalization", x, weight, axis=-1, epsilon=epsilon)
+            return b.op("SimplifiedLayerNormalization", x, weight, axis=-1, epsilon=epsilon)
     return None
 
 

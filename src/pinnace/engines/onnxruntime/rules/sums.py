@@ -7,14 +7,14 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.engines.onnxruntime.rules.match import Rewriter, ints, is_float
+from pinnace.engines.onnxruntime.rules.match import ints, is_float
+from pinnace.ops.builder import Builder
 
 
-def sum_of_rows(b: Rewriter, node: ir.Node) -> ir.Value | None:
+def sum_of_rows(b: Builder, node: ir.Node) -> ir.Value | None:
     """ReduceSum, ReduceMean, ReduceL2, ReduceSumSquare over all rows of a matrix -> MatMul with ones.
 
-    The summed dimensions must be adjacent, with none but dimensions of size 1 before them. Gains are by rows
-    and columns.
+    The summed dimensions must be adjacent, with none but dimensions of size 1 before them.
     """
     x, axes = node.inputs[0], ints(node.inputs[1]) if len(node.inputs) > 1 else None
     if x is None or not axes or not is_float(b, x):
@@ -24,8 +24,6 @@ def sum_of_rows(b: Rewriter, node: ir.Node) -> ir.Value | None:
     first, last = over[0], over[-1] + 1
     rows, columns = math.prod(shape[first:last]), math.prod(shape[last:])
     if over != list(range(first, last)) or math.prod(shape[:first]) != 1 or rows < 2:
-        return None
-    if not b.gains.pays("sum_of_rows", (rows, columns)):
         return None
     matrix = b.reshape(x, [rows, columns])
     if node.op_type in ("ReduceL2", "ReduceSumSquare"):
