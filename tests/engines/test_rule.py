@@ -104,7 +104,8 @@ def test_sixteen_bits_are_those_of_openvino_but_for_small_models(there):
     half = "avx512_bf16" in there
     wanted = ("openvino", HALF, "") if half else ("onnxruntime", HALF, "")
     assert chosen(products(128, 256), precision=HALF) == wanted
-    assert chosen(products(4, 16), precision=HALF) == ("onnxruntime", FP32, "")
+    # Without 16-bit arithmetic the request stays, and the engine warns that it computes in fp32.
+    assert chosen(products(4, 16), precision=HALF) == ("onnxruntime", FP32 if half else HALF, "")
 
 
 def test_weights_that_few_rows_read_are_held_in_sixteen_bits(there):

@@ -64,19 +64,22 @@ def candidates(
         return [lean._replace(why="" if target.provider or target.prefer == MEMORY else "the only engine")]
     packed = lean._replace(provider="openvino")
     half = target.precision == HALF
+    computes_half = half and bool(sixteen_bit_type())
+    # Without 16-bit arithmetic the engine gets the request, and warns that it stays in fp32.
+    plain = lean._replace(precision=FP32) if computes_half else lean
     if target.provider:
         return [packed._replace(why="")]
     if not facts.is_fixed:
         return [lean._replace(why="by rule: its shapes are not fixed")]
     if facts.are_few:
-        return _ordered(lean._replace(precision=FP32), packed, "it is small")
+        return _ordered(plain, packed, "it is small")
     if half and facts.read_weights and may_round:
         # A step of GPT-2: 0.68 of onnxruntime's time with an error of 0.0005; bfloat16 has 0.63 and 0.013.
         packed = packed._replace(precision=FP32, form=WEIGHTS_OF_16_BITS)
         return _ordered(packed, lean, "products of few rows read weights of 16 bits faster")
-    if half and sixteen_bit_type():
+    if computes_half:
         # 36 networks above 1 ms: 0.44 to 0.69, but ConvNeXt 0.90; with AMX 0.2 to 0.6.
-        return _ordered(packed, lean._replace(precision=FP32), "openvino computes in 16 bits")
+        return _ordered(packed, plain, "openvino computes in 16 bits")
     if facts.in_bytes and sums_of_bytes_overflow():
         return [lean._replace(why="by rule: its sums of integers are exact on this CPU")]
     if reason := facts.for_openvino(features()):
