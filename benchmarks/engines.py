@@ -2,11 +2,11 @@
 
     python -m benchmarks engines PATH ... [--seconds 3] [--half]
 
-PATH is a model, or a folder of models, as `tools/export_networks.py` makes it. Each has a process of its own,
-in which the engines take turns on made-up inputs. Figures are medians of the processor's time of one thread,
-and a ratio the median over turns, so that what else runs on the machine counts as little as can be. The first
-build has the engine of the rule, the kept model that of the measurement, which is made apart from the figures
-and shorter. --half is for builds that prefer 16 bits.
+PATH is a model, or a folder of models, as `tools/conformance/export_networks.py` makes it. Each has a process
+of its own, in which the engines take turns on made-up inputs. Figures are medians of the processor's time of
+one thread, and a ratio the median over turns, so that what else runs on the machine counts as little as can
+be. The first build has the engine of the rule, the kept model that of the measurement, which is made apart
+from the figures and shorter. --half is for builds that prefer 16 bits.
 """
 
 from __future__ import annotations
