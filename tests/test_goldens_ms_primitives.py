@@ -13,7 +13,7 @@ from pinnace.options.settings import Settings
 DATA = Path(__file__).parent / "data" / "ms_primitives"
 FILES = sorted(DATA.glob("*.ms"))
 
-# Both sides compute in float32, with a step of 1.2e-7; normalisations and recurrences lose two digits.
+# Both sides compute in float32, with a step of 1.2e-7; normalizations and recurrences lose two digits.
 TOLERANCE = 1e-5
 LOOSER = {
     # MindSpore Lite's Rsqrt is an approximation of 12 bits, and its Tanh and Sigmoid of 14.

@@ -164,10 +164,10 @@ def test_alpha_of_kohya_is_in_the_file(model: Model, tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(("stabilised", "factor"), [(False, 16 / RANK), (True, 16 / RANK**0.5)])
-def test_alpha_of_peft_is_beside_it(model: Model, tmp_path: Path, stabilised: bool, factor: float) -> None:
+@pytest.mark.parametrize(("stabilized", "factor"), [(False, 16 / RANK), (True, 16 / RANK**0.5)])
+def test_alpha_of_peft_is_beside_it(model: Model, tmp_path: Path, stabilized: bool, factor: float) -> None:
     given = {"block.0.to_q": pairs()["block.0.to_q"]}
-    (tmp_path / "adapter_config.json").write_text(json.dumps({"lora_alpha": 16, "use_rslora": stabilised}))
+    (tmp_path / "adapter_config.json").write_text(json.dumps({"lora_alpha": 16, "use_rslora": stabilized}))
     model.apply_lora(written(tmp_path / "adapter.safetensors", given))
     np.testing.assert_allclose(
         first(model), by_onnxruntime(tmp_path, merged(given, factor)), rtol=1e-4, atol=1e-4
@@ -233,7 +233,8 @@ def test_over_updated_weights(tmp_path: Path) -> None:
     both[name] = both[name] + WEIGHTS[name]
     np.testing.assert_allclose(first(model), by_onnxruntime(tmp_path, both), rtol=1e-4, atol=1e-4)
     model.remove_lora()
-    np.testing.assert_array_equal(first(model), by_onnxruntime(tmp_path, new))
+    # Another engine may run the model, which adds in another order.
+    np.testing.assert_allclose(first(model), by_onnxruntime(tmp_path, new), rtol=1e-5, atol=1e-5)
 
 
 def test_dense_layers_of_mindspore(tmp_path: Path) -> None:

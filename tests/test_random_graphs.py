@@ -22,7 +22,7 @@ GOLDENS = sorted((Path(__file__).parent / "data" / "random_graphs").glob("*.onnx
 @pytest.mark.parametrize("engine", ["onnxruntime", "openvino"])
 @pytest.mark.parametrize("path", GOLDENS, ids=lambda path: path.stem)
 def test_what_random_graphs_found_out(path, engine, cached, tmp_path):
-    """Goldens are what onnxruntime gives without optimisation; some made the engine end the process."""
+    """Goldens are what onnxruntime gives without optimization; some made the engine end the process."""
     if engine == "openvino":
         pytest.importorskip("openvino")
     golden, outputs = files.read(path)

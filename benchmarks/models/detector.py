@@ -80,18 +80,18 @@ class _Net:
         return self.conv(self.join(*seen), 2 * width, width)
 
     def boxes(self, x: str, given: int, size: int, cell: int) -> str:
-        """Centre, size (pixels), certainty and classes of three boxes in every cell."""
+        """Center, size (pixels), certainty and classes of three boxes in every cell."""
         w, side = self.w, size // cell
         apart = w.constant(f"apart{cell}", [1, 3, 85, side, side], np.int64)
         x = w.node("Reshape", self.plain(x, given, 3 * 85), apart)
         x = w.node("Sigmoid", w.node("Transpose", x, perm=[0, 1, 3, 4, 2]))
-        centre, extent, rest = w.nodes("Split", 3, x, w.constant("parts", [2, 2, 81], np.int64), axis=4)
+        center, extent, rest = w.nodes("Split", 3, x, w.constant("parts", [2, 2, 81], np.int64), axis=4)
         rows, columns = np.mgrid[:side, :side]
         grid = w.constant(f"grid{cell}", np.stack([columns, rows], -1)[None, None] - 0.5)
-        centre = w.node("Add", w.node("Mul", centre, w.constant("two", 2)), grid)
-        centre = w.node("Mul", centre, w.constant(f"cell{cell}", cell))
+        center = w.node("Add", w.node("Mul", center, w.constant("two", 2)), grid)
+        center = w.node("Mul", center, w.constant(f"cell{cell}", cell))
         extent = w.node("Pow", w.node("Mul", extent, w.constant("two", 2)), w.constant("two", 2))
         anchors = np.reshape(_ANCHORS[cell], (1, 3, 1, 1, 2))
         extent = w.node("Mul", extent, w.constant(f"anchors{cell}", anchors))
         flat = w.constant("flat", [1, -1, 85], np.int64)
-        return w.node("Reshape", w.node("Concat", centre, extent, rest, axis=4), flat)
+        return w.node("Reshape", w.node("Concat", center, extent, rest, axis=4), flat)

@@ -78,11 +78,11 @@ class Writer:
 
     def norm(self, x: str, name: str, width: int) -> str:
         """LayerNormalization over the last dimension."""
-        centred = self.node("Sub", x, self.node("ReduceMean", x, axes=[-1]))
-        squares = self.node("Pow", centred, self.constant("two", 2))
+        centered = self.node("Sub", x, self.node("ReduceMean", x, axes=[-1]))
+        squares = self.node("Pow", centered, self.constant("two", 2))
         spread = self.node("ReduceMean", squares, axes=[-1])
         variance = self.node("Add", spread, self.constant("epsilon", 1e-5))
-        scaled = self.node("Div", centred, self.node("Sqrt", variance))
+        scaled = self.node("Div", centered, self.node("Sqrt", variance))
         scaled = self.node("Mul", scaled, self.constant(f"{name}.gamma", np.ones(width)))
         return self.node("Add", scaled, self.weight(f"{name}.beta", width))
 

@@ -58,7 +58,7 @@ def load(
     picture = opened(path, "RGB" if channels == 3 else "L")
     size = size or picture.size[::-1]
     if crop is not None:
-        picture = picture.crop(_centre(picture.size, size, crop))
+        picture = picture.crop(_center(picture.size, size, crop))
     pixels = np.asarray(picture.resize(size[::-1], Image.Resampling.BICUBIC), np.float32)
     values = (pixels.reshape(*size, channels) * np.float32(scale) - means) / stds
     if layout == "NCHW":
@@ -115,7 +115,7 @@ def _check(channels: int, means: Array, stds: Array, crop: float | None, layout:
         raise ArgumentValueError(f"layout must be NCHW or NHWC, but got {layout!r}")
 
 
-def _centre(have: tuple[int, int], size: tuple[int, int], factor: float) -> tuple[int, int, int, int]:
+def _center(have: tuple[int, int], size: tuple[int, int], factor: float) -> tuple[int, int, int, int]:
     """Return the box (left, top, right, bottom) that a crop keeps of a picture of size `have` (width,
     height).
     """

@@ -65,8 +65,8 @@ class TypeInfo(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Quantised:
-    """Quantisation of a tensor with integers q: the values are (q - zero_point) * scale.
+class Quantized:
+    """Quantization of a tensor with integers q: the values are (q - zero_point) * scale.
 
     One pair of numbers, and axis None, or one for each index of an axis. `bits` are those that the integers
     need.
@@ -123,7 +123,7 @@ class Function:
     nodes: Sequence[Node]
     parameters: Mapping[str, ir.TensorProtocol] = field(default_factory=dict)
     constants: Mapping[str, Literal] = field(default_factory=dict)
-    quantised: Mapping[str, Quantised] = field(default_factory=dict)
+    quantized: Mapping[str, Quantized] = field(default_factory=dict)
 
 
 @dataclass

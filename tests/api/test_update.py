@@ -90,7 +90,7 @@ def first(model: Model, inputs: list[np.ndarray]) -> np.ndarray:
 
 @pytest.fixture(params=["kept", "cache off"])
 def cache(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """With the compile cache the optimised graph is used again, without it is optimised again."""
+    """With the compile cache the optimized graph is used again, without it is optimized again."""
     if request.param == "cache off":
         monkeypatch.setenv("PINNACE_CACHE_DIR", "off")
     return request.param
@@ -183,7 +183,7 @@ def test_both_ways_give_the_same_to_the_last_bit(tmp_path: Path, monkeypatch: py
         origin = Origin(str(tmp_path / "a.onnx"), None, lambda _: Target(threads=1), settings)
         origin.build().close()
         refitter, _ = origin.refitter(origin.variable)
-        assert (refitter._optimised is not None and refitter._optimised.unchanged == set(new)) is quick
+        assert (refitter._optimized is not None and refitter._optimized.unchanged == set(new)) is quick
         executable = refitter.refit(new)
         np.testing.assert_array_equal(executable.execution().run([X])[0], expected)
 

@@ -146,7 +146,7 @@ def long(onnx_file):
     nodes = ["Neg x -> v0", *(f"Neg v{i - 1} -> v{i}" for i in range(1, 30))]
     path = onnx_file(nodes, ["x float 3"], ["v29 float 3"])
     model = onnx.load(path)
-    helper.set_model_props(model, {"said": "a" * 300, "colour": "\x1b[31mred\nsecond line"})
+    helper.set_model_props(model, {"said": "a" * 300, "color": "\x1b[31mred\nsecond line"})
     onnx.save(model, path)
     return path
 

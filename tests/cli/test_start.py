@@ -72,8 +72,8 @@ def test_no_word_of_the_help_is_taken_for_markup():
     assert len(commands) > 10
 
 
-@pytest.mark.parametrize(("variable", "colours"), [({"NO_COLOR": "1"}, False), ({}, True)])
-def test_colours_are_for_terminals_and_not_with_no_color(variable, colours):
+@pytest.mark.parametrize(("variable", "colors"), [({"NO_COLOR": "1"}, False), ({}, True)])
+def test_colors_are_for_terminals_and_not_with_no_color(variable, colors):
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
     known = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR", "CI", "GITHUB_ACTIONS")}
@@ -82,7 +82,7 @@ def test_colours_are_for_terminals_and_not_with_no_color(variable, colours):
     os.close(slave)
     shown = os.read(master, 1 << 16).decode()
     os.close(master)
-    assert bool(re.search(r"\x1b\[[\d;]*3\d", shown)) == colours  # 30 to 39: colours of letters
+    assert bool(re.search(r"\x1b\[[\d;]*3\d", shown)) == colors  # 30 to 39: colors of letters
 
 
 @installed

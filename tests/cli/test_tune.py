@@ -23,7 +23,7 @@ from pinnace.errors import (
 )
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
-from pinnace.quantising.form import Form
+from pinnace.quantization.scheme import QuantizationScheme
 
 SLOW, FAST = 0.02, 0.001  # seconds of a prediction
 FP32, FP16 = "enforce_fp32", "preferred_fp16"
@@ -396,7 +396,7 @@ class Mixing(Fake):
     def _built(self, executable, target):
         built = super()._built(executable, target)
         if target.form:
-            form = Form.of(target.form)
+            form = QuantizationScheme.of(target.form)
             share, rest = {"held8": 0.3, "weights16": 0.6}, 0.6 if form.rest else 1.0
             built.seconds = SLOW * (form.share * share.get(form.method, 2.0) + (1 - form.share) * rest)
         return built

@@ -17,7 +17,7 @@ from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 
 
-def normalised(x: np.ndarray, gamma: np.ndarray, epsilon: float) -> tuple[np.ndarray, np.ndarray]:
+def normalized(x: np.ndarray, gamma: np.ndarray, epsilon: float) -> tuple[np.ndarray, np.ndarray]:
     axes = tuple(range(x.ndim - gamma.ndim, x.ndim))
     factor = 1 / np.sqrt((wide(x) ** 2).mean(axes, keepdims=True) + epsilon)
     return wide(x) * factor * wide(gamma), factor
@@ -38,7 +38,7 @@ def test_rms_norm(engine, opset, dtype, within):
         "RmsNorm", {"x": x, "gamma": gamma}, fixed=("gamma",), results=2, opset=opset, engine=engine,
         epsilon=0.01, input_index=[0, 1], optional_input_names=[],
     )  # fmt: skip
-    expected, factor = normalised(x, gamma, 0.01)
+    expected, factor = normalized(x, gamma, 0.01)
     assert y.dtype == dtype
     assert rstd.dtype == np.float32
     np.testing.assert_allclose(y, expected, **within)
@@ -48,7 +48,7 @@ def test_rms_norm(engine, opset, dtype, within):
 def test_rms_norm_over_two_dimensions_and_without_epsilon():
     x, gamma = arrays(2, (2, 3, 4), (3, 4))
     y, rstd = ran("FusedRmsNormNZ", {"x": 1e-3 * x, "gamma": gamma}, results=2)
-    expected, factor = normalised(1e-3 * x, gamma, 1e-6)
+    expected, factor = normalized(1e-3 * x, gamma, 1e-6)
     np.testing.assert_allclose(y, expected, **CLOSE)
     assert rstd.shape == (2, 1, 1)
     np.testing.assert_allclose(rstd, factor, **CLOSE)
@@ -59,7 +59,7 @@ def test_add_rms_norm(engine):
     x1, x2, gamma = arrays(3, (2, 3, 8), (2, 3, 8), (8,))
     inputs = {"x1": x1, "x2": x2, "gamma": gamma}
     y, rstd, x = ran("AddRmsNorm", inputs, results=3, engine=engine, epsilon=1e-5)
-    expected, factor = normalised(x1 + x2, gamma, 1e-5)
+    expected, factor = normalized(x1 + x2, gamma, 1e-5)
     np.testing.assert_allclose(y, expected, **CLOSE)
     np.testing.assert_allclose(rstd, factor, **CLOSE)
     np.testing.assert_allclose(x, x1 + x2, **CLOSE)
@@ -110,7 +110,7 @@ def test_norm_and_rotary_of_every_head():
     inputs = {"q": q, "k": k, "gamma_q": gamma_q, "gamma_k": gamma_k, "cos": cos, "sin": sin}
     given = ran("FusedQKNormRopeBSH", inputs, results=2, epsilon=1e-6)
     for y, x, gamma in zip(given, (q, k), (gamma_q, gamma_k), strict=True):
-        heads, _ = normalised(x.reshape(2, 3, -1, 8), gamma, 1e-6)
+        heads, _ = normalized(x.reshape(2, 3, -1, 8), gamma, 1e-6)
         a, b, c, s = heads[..., :4], heads[..., 4:], cos[:, :, None], sin[:, :, None]
         expected = np.concatenate([a * c - b * s, b * c + a * s], -1).reshape(x.shape)
         np.testing.assert_allclose(y, expected, **CLOSE)

@@ -292,7 +292,7 @@ def test_ports_are_narrow_unless_the_environment_keeps_them(monkeypatch, tmp_pat
         np.testing.assert_array_equal(x, y.astype(whole if y.dtype == np.int64 else real), strict=True)
 
 
-def test_a_file_says_how_its_conversion_was_optimised(step, capsys):
+def test_a_file_says_how_its_conversion_was_optimized(step, capsys):
     sizes = {}
     for optimize in ("general", "gpu_oriented", "ascend_oriented"):
         path = converted(step, "", optimize=optimize)

@@ -74,7 +74,7 @@ def test_the_operands_of_a_choice_get_one_shape_in_the_run(tmp_path):
 @pytest.mark.parametrize(
     ("shape", "primitive"), [((1, 5, 64), False), ((1, 1, 64), True), ((16, 64), True), ((2, 256), True)]
 )
-def test_a_normalisation_of_few_elements_in_rows_is_no_primitive(shape, primitive, tmp_path):
+def test_a_normalization_of_few_elements_in_rows_is_no_primitive(shape, primitive, tmp_path):
     width = shape[-1]
     text = (
         f"g (float{list(shape)} x, float[{width}] s, float[{width}] b) => (float{list(shape)} y)"

@@ -19,7 +19,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """The library, without optimisation, which takes seconds; once for all processes of a test run."""
+    """The library, without optimization, which takes seconds; once for all processes of a test run."""
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     try:

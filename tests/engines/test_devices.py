@@ -476,7 +476,7 @@ def test_tensorrt():
     assert providers.tensorrt(plain) == {"device_id": "0", "trt_fp16_enable": "False"}
 
 
-def test_profiles_without_favourites_favour_the_largest():
+def test_profiles_without_favorites_favor_the_largest():
     assert providers.profiles("x:[-1,4]", "[1~8]", "")["trt_profile_opt_shapes"] == "x:8x4"
     assert providers.profiles("x:[1,-1]", "[2~4],[8],[16]", "")["trt_profile_max_shapes"] == "x:1x16"
     assert providers.profiles("x:[2,4]", "", "") == {}

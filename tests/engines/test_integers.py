@@ -1,4 +1,4 @@
-"""Quantised models run in integer kernels: what the engines have made of their graphs says so."""
+"""Quantized models run in integer kernels: what the engines have made of their graphs says so."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ HEAD = '<ir_version: 10, opset_import: ["": 21]>'
 CONV, MATMUL = (1, 8, 12, 12), (8, 64)
 
 
-def quantised_net(kind: str, largest: int = 127, signed: bool = False) -> onnx.ModelProto:
-    """Two layers with a Relu between them: QDQ, as quantisers write it; `signed` ones give int8."""
+def quantized_net(kind: str, largest: int = 127, signed: bool = False) -> onnx.ModelProto:
+    """Two layers with a Relu between them: QDQ, as quantizers write it; `signed` ones give int8."""
     convolves = kind == "Conv"
     zeros = {"128": np.int8(0), "0": np.int8(-128)} if signed else {"128": np.uint8(128), "0": np.uint8(0)}
     nodes, weights, random = [], {"s": np.float32(0.05)} | zeros, np.random.default_rng(4)
@@ -91,7 +91,7 @@ def openvino_kernels(model: bytes | Path) -> set[tuple[str, str]]:
     [("Conv", {"QLinearConv"}), ("MatMul", {"QLinearMatMul", "MatMulIntegerToFloat", "QGemm"})],
 )
 def test_networks_of_onnx_on_onnxruntime(kind, kernels, tmp_path):
-    kept = kept_operators(quantised_net(kind).SerializeToString(), tmp_path)
+    kept = kept_operators(quantized_net(kind).SerializeToString(), tmp_path)
     assert sum(kept[kernel] for kernel in kernels) == 2
     assert kind not in kept
     assert f"Fused{kind}" not in kept
@@ -101,7 +101,7 @@ def test_networks_of_onnx_on_onnxruntime(kind, kernels, tmp_path):
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize(("kind", "layer"), [("Conv", "Convolution"), ("MatMul", "FullyConnected")])
 def test_networks_of_onnx_on_openvino(kind, layer, signed):
-    ran = openvino_kernels(quantised_net(kind, 63, signed).SerializeToString())
+    ran = openvino_kernels(quantized_net(kind, 63, signed).SerializeToString())
     products = {precision for name, precision in ran if name == layer}
     assert products <= {"u8", "i8"}
     if not products:  # where the processor has VNNI, one layer multiplies twice, with bytes of weights
@@ -120,11 +120,11 @@ def test_networks_of_onnx_on_openvino(kind, layer, signed):
     ],
 )
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the features are those of x86")
-def test_quantised_networks_get_the_engine_whose_kernels_are_faster(kind, features, engine, monkeypatch):
+def test_quantized_networks_get_the_engine_whose_kernels_are_faster(kind, features, engine, monkeypatch):
     monkeypatch.setattr(rule, "features", lambda: features)
     monkeypatch.setattr(rule, "sums_of_bytes_overflow", lambda: "avx512_vnni" not in features)
     monkeypatch.setattr(rule, "_SMALL", 0)
-    graph = ir.from_proto(quantised_net(kind)).graph
+    graph = ir.from_proto(quantized_net(kind)).graph
     choice, *others = rule.candidates(graph, Target(threads=1), ("onnxruntime", "openvino"))
     assert choice.provider == engine
     assert bool(others) == ("avx512_vnni" in features)  # sums that overflow are not measured either
@@ -135,15 +135,15 @@ def test_openvino_leaves_what_would_overflow_to_onnxruntime():
     pytest.importorskip("openvino")
     target = Target(threads=1, provider="openvino")
     with pytest.warns(PinnaceWarning, match="openvino .* lacks DequantizeLinear; onnxruntime"):
-        wide = build(quantised_net("Conv").SerializeToString(), None, target, Settings())
-    narrow = build(quantised_net("Conv", 64).SerializeToString(), None, target, Settings())
+        wide = build(quantized_net("Conv").SerializeToString(), None, target, Settings())
+    narrow = build(quantized_net("Conv", 64).SerializeToString(), None, target, Settings())
     assert wide.info["engine"].startswith("onnxruntime")
     assert narrow.info["engine"].startswith("openvino")
 
 
 @pytest.mark.parametrize("kind", ["Conv", "MatMul"])
 def test_what_integer_kernels_compute(kind):
-    model = quantised_net(kind)
+    model = quantized_net(kind)
     x = np.random.default_rng(5).standard_normal(CONV if kind == "Conv" else MATMUL).astype(np.float32)
     (expected,) = ReferenceEvaluator(model).run(None, {"x": x})
     executable = build(model.SerializeToString(), None, Target(threads=1, provider="onnxruntime"), Settings())
@@ -160,10 +160,10 @@ def test_what_integer_kernels_compute(kind):
         ("ms_primitives/int8_depthwise.ms", "QLinearConv"),  # likewise with Relu6
         ("ms_primitives/int8_matmul.ms", "QGemm"),
         ("ms_primitives/int8_sigmoid.ms", "QLinearSigmoid"),
-        ("lite_quantised/product_dynamic.ms", "QGemm"),
-        ("lite_quantised/product_dynamic_lite.mindir", "QGemm"),
-        ("lite_quantised/network_dynamic.ms", "QGemm"),  # with a bias in floats
-        ("lite_quantised/network_dynamic_lite.mindir", "QGemm"),
+        ("lite_quantized/product_dynamic.ms", "QGemm"),
+        ("lite_quantized/product_dynamic_lite.mindir", "QGemm"),
+        ("lite_quantized/network_dynamic.ms", "QGemm"),  # with a bias in floats
+        ("lite_quantized/network_dynamic_lite.mindir", "QGemm"),
     ],
 )
 def test_files_of_mindspore_lite(file, kernel, tmp_path):
@@ -172,7 +172,7 @@ def test_files_of_mindspore_lite(file, kernel, tmp_path):
 
 @pytest.mark.parametrize(("file", "kernel"), [("network_8bit.ms", "Conv"), ("product_8bit.ms", "Gemm")])
 def test_weights_alone_in_integers_are_computed_with_as_floats(file, kernel, tmp_path):
-    kept = kept_operators(DATA / "lite_quantised" / file, tmp_path)
+    kept = kept_operators(DATA / "lite_quantized" / file, tmp_path)
     assert kept[kernel] or kept[f"Fused{kernel}"]
     assert not {op for op in kept if op.startswith(("QLinear", "QGemm", "Dequantize"))}
 
@@ -206,7 +206,7 @@ def test_an_activation_goes_after_the_integers(act, zero, left):
     assert kinds["Relu"] + kinds["Clip"] == left
     conv = next(node for node in model.graph if node.op_type == "Conv")
     assert [use.node.op_type for use in conv.outputs[0].uses()] == ["Transpose"]
-    # Order is kept by quantisation: to the last bit.
+    # Order is kept by quantization: to the last bit.
     np.testing.assert_array_equal(
         ReferenceEvaluator(ir.serde.serialize_model(model)).run(None, given)[0], before[0]
     )
@@ -222,8 +222,8 @@ def test_an_activation_stays_before_integers_that_have_no_kernels(kind):
         }}"""
     )
     rewrite(model)
-    (quantise,) = (node for node in model.graph if node.op_type == "QuantizeLinear")
-    assert quantise.inputs[0].producer().op_type == "Relu"
+    (quantize,) = (node for node in model.graph if node.op_type == "QuantizeLinear")
+    assert quantize.inputs[0].producer().op_type == "Relu"
 
 
 def test_a_sum_with_a_vector_of_one_scale_runs():

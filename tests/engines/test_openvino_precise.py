@@ -16,7 +16,7 @@ openvino = pytest.importorskip("openvino")
 MODELS = {
     "convolution": ("1,32,14,14", "32,32,3,3", "h = Conv <pads = [1, 1, 1, 1]> (x, w, b) y = Clip(h)"),
     "sum": ("1,32,14,14", "32,32,3,3", "c = Conv <pads = [1, 1, 1, 1]> (x, w, b) h = Add(c, x) y = Relu(h)"),
-    "normalised": (
+    "normalized": (
         "1,32,14,14",
         "32,32,3,3",
         "c = Conv <pads = [1, 1, 1, 1]> (x, w) h = BatchNormalization(c, s, b, b, s) y = Relu(h)",
@@ -36,7 +36,7 @@ MODELS = {
     ),
     "softmax": ("1,96,32", "32,32", "p = Softmax(x) h = MatMul(p, w) y = Relu(h)"),
     "softmax of a product": ("1,96,32", "32,32", "p = MatMul(x, w) h = Softmax(p) y = Neg(h)"),
-    "normalisation": ("1,96,32", "32,32", "p = LayerNormalization(x, s, b) h = MatMul(p, w) y = Relu(h)"),
+    "normalization": ("1,96,32", "32,32", "p = LayerNormalization(x, s, b) h = MatMul(p, w) y = Relu(h)"),
     "tanh": ("1,96,32", "32,32", "p = MatMul(x, w) h = Tanh(p) y = Neg(h)"),
 }
 """Shapes of x and w, and nodes of which all but the last are planned."""

@@ -25,7 +25,7 @@ def value(name, kind=TensorProto.FLOAT, shape=(2, 2)):
     return helper.make_tensor_value_info(name, kind, shape)
 
 
-def serialised(nodes, outputs):
+def serialized(nodes, outputs):
     graph = helper.make_graph(nodes, "g", [value("x")], [value(name) for name in outputs])
     opset = [helper.make_opsetid("", 17)]
     return helper.make_model(graph, opset_imports=opset, ir_version=8).SerializeToString()
@@ -37,7 +37,7 @@ def model():
         helper.make_node("MatMul", ["x", "x"], ["a"], name="first"),
         helper.make_node("Softmax", ["a"], ["y"], name="second"),
     ]
-    return serialised(nodes, ["y"])
+    return serialized(nodes, ["y"])
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def loop():
         helper.make_node("Loop", ["n", "", "x"], ["z"], name="outer", body=body),
         helper.make_node("Cos", ["z"], ["y"], name="last"),
     ]
-    return serialised(nodes, ["y"])
+    return serialized(nodes, ["y"])
 
 
 @pytest.fixture
@@ -140,5 +140,5 @@ def test_steps_have_the_names_of_the_file(file, provider):
 
 def test_nodes_of_onnx_without_a_name_have_that_of_their_output():
     nodes = [helper.make_node("MatMul", ["x", "x"], ["a"]), helper.make_node("Softmax", ["a"], ["y"])]
-    (run,), _ = profile(serialised(nodes, ["y"]), 1)
+    (run,), _ = profile(serialized(nodes, ["y"]), 1)
     assert [step.node for step in run] == ["a", "y"]

@@ -18,7 +18,7 @@ from pinnace.weights.source import Source
 FOLDER = Path(__file__).parent.parent / "data" / "ms"
 RUN_BY_LITE = sorted(p.with_suffix(".ms") for p in FOLDER.glob("*.npz"))
 
-# Kinds of MindSpore's element types, and of nodes' quantisation, as the files number them.
+# Kinds of MindSpore's element types, and of nodes' quantization, as the files number them.
 FLOAT32, INT32, QUANT_WEIGHT = 43, 34, 4
 
 
@@ -80,7 +80,7 @@ def test_shapes_and_axes_are_constants(network):
 
 
 @pytest.mark.parametrize("packed", ["product_8bit", "convolution_4bit"])
-def test_quantised_weights_are_within_a_step_of_what_was_quantised(packed):
+def test_quantized_weights_are_within_a_step_of_what_was_quantized(packed):
     # MindSpore Lite 2.0.0 cannot run these files itself; the weights before are the only witness.
     program = read(Source.of_file(FOLDER / f"{packed}.ms"))
     before = read(Source.of_file(FOLDER / f"{packed[:-5]}.ms")).main.parameters

@@ -80,7 +80,7 @@ def _seed(path: Path) -> Seed:
 
 
 def _onnx_cases() -> Iterator[Seed]:
-    """ONNX's own tests of operators, control flow, functions and quantised networks."""
+    """ONNX's own tests of operators, control flow, functions and quantized networks."""
     from onnx.backend.test.case.node import collect_testcases
 
     with warnings.catch_warnings():

@@ -67,11 +67,11 @@ def test_onnxruntime_keeps_only_the_first_and_last_transpose(data, tmp_path):
     options.log_severity_level = 3
     # Fused blocked layouts differ between processors; what is counted here comes before.
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
-    options.optimized_model_filepath = str(tmp_path / "optimised.onnx")
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
     options.add_session_config_entry(
         "session.model_external_initializers_file_folder_path", str(source.folder)
     )
     ort.InferenceSession(ir.to_proto(model).SerializeToString(), options)
-    optimised = onnx.load(tmp_path / "optimised.onnx", load_external_data=False)
-    counts = Counter(node.op_type for node in optimised.graph.node)
+    optimized = onnx.load(tmp_path / "optimized.onnx", load_external_data=False)
+    counts = Counter(node.op_type for node in optimized.graph.node)
     assert counts["Transpose"] <= 2

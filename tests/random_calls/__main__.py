@@ -50,7 +50,7 @@ class Run:
             ]
             for name in options.engines.split(",")
         }
-        found = self._oracle.ask({"do": "catalogue"})["functions"]
+        found = self._oracle.ask({"do": "catalog"})["functions"]
         self._grower = Grower(found, self._oracle, options.seed, options.only)
         self.passed: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()

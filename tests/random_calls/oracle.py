@@ -4,7 +4,7 @@
 
 What a request asks for is in "do"; a case is {"name", "inputs", "setup", "body"}, as in `tools/with_mindspore/goldens.py`:
 
-* catalogue: the functions there are;
+* catalog: the functions there are;
 * probe: what a case is given and gives when it is called: trees of {"dtype", "shape", "finite", "nan",
   "minus_zero", "largest", "zero", "sorted"}, None for what is no tensor;
 * export: a case as NAME.mindir, with NAME.npz as the goldens have it;
@@ -26,7 +26,7 @@ from typing import Any
 
 import mindspore as ms
 import numpy as np
-from tests.random_calls import catalogue
+from tests.random_calls import catalog
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools" / "with_mindspore"))
 import goldens
@@ -43,8 +43,8 @@ class Oracle:
         self._folder, self._made = folder, 0
         sys.path.insert(0, str(folder))
 
-    def catalogue(self, _: Request) -> Answer:
-        return {"functions": catalogue.functions()}
+    def catalog(self, _: Request) -> Answer:
+        return {"functions": catalog.functions()}
 
     def probe(self, request: Request) -> Answer:
         names: dict[str, Any] = {}
@@ -52,7 +52,7 @@ class Oracle:
         inputs = [tensor for tensor, _ in _drawn(request)]
         known = [_tree(tensor) for tensor in inputs]  # before the call, which may write into them
         net = names["Net"]()
-        goldens.randomise(net, _after_inputs(request))
+        goldens.randomize(net, _after_inputs(request))
         return {"result": _tree(net(*inputs)), "inputs": known}
 
     def export(self, request: Request) -> Answer:
@@ -64,7 +64,7 @@ class Oracle:
         importlib.invalidate_caches()
         net = importlib.import_module(name).Net()
         path = self._folder / request["name"]
-        goldens.randomise(net, _after_inputs(request))
+        goldens.randomize(net, _after_inputs(request))
         _save(path, request, _run(net, request))
         ms.export(net, *(d for _, d in _drawn(request)), file_name=str(path), file_format="MINDIR")
         source.unlink()
@@ -91,7 +91,7 @@ class Oracle:
         saved: dict[str, np.ndarray] = {}
         for turn in range(3):
             net = names["Net"]()
-            goldens.randomise(net, _after_inputs(request))
+            goldens.randomize(net, _after_inputs(request))
             inputs = [ms.Tensor(_nudged(t.asnumpy(), steps)) for t, _ in _drawn(request)]
             leaves = goldens.leaves(net(*inputs))
             saved |= {f"run{turn}_y{i}": y for i, y in enumerate(leaves)}

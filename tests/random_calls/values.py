@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 Parameter = dict[str, Any]
-"""`catalogue.Parameter`, out of JSON."""
+"""`catalog.Parameter`, out of JSON."""
 
 FLOATS = ("f32", "f64", "f16")
 INTEGERS = ("i32", "i64", "i8", "u8", "i16", "u16", "u32", "u64")

@@ -315,11 +315,11 @@ def _layer_norm(d: Draft) -> None:
     axes = [d.choice(-1, -1, rank - 1)] if d.chance(0.85) else [int(d.rng.integers(-rank, rank))]
     keepdims = int(not d.chance(0.04))
     mean = _reduce(d, "ReduceMean", x, axes, keepdims)
-    centred = d.op("Sub", *((x, mean) if d.chance(0.95) else (mean, x)))
-    again = centred if d.chance(0.8) else d.op("Sub", x, mean)
+    centered = d.op("Sub", *((x, mean) if d.chance(0.95) else (mean, x)))
+    again = centered if d.chance(0.8) else d.op("Sub", x, mean)
     variance = _reduce(d, "ReduceMean", _square(d, again), axes if d.chance(0.95) else [0], keepdims)
     root = d.op("Sqrt", d.op("Add", *((variance, _epsilon(d)) if d.chance(0.8) else (_epsilon(d), variance))))
-    y = _over(d, centred, root)
+    y = _over(d, centered, root)
     _affine(d, y)
 
 
@@ -405,13 +405,13 @@ def _gelu(d: Draft) -> None:
     d.choice(*orders)()
 
 
-def _quantised(d: Draft) -> None:
+def _quantized(d: Draft) -> None:
     if d.opset < 10:
         return
     kind = d.choice(np.int8, np.uint8)
     op_type = d.choice("Conv", "MatMul", "Gemm", "Add", "Mul", "Relu", "MaxPool", "Concat", "Reshape")
 
-    def dequantised(shape: tuple[int, ...], fixed: bool = False) -> str:
+    def dequantized(shape: tuple[int, ...], fixed: bool = False) -> str:
         zero = 0 if kind == np.int8 and d.chance(0.5) else int(d.rng.integers(0, 20))
         q = d.leaf(d.rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, shape, endpoint=True), kind, fixed)
         scale = _scale(d)
@@ -421,24 +421,24 @@ def _quantised(d: Draft) -> None:
 
     if op_type == "Conv":
         c, m = _n(d, 1, 4), _n(d, 1, 4)
-        inputs = [dequantised((1, c, 5, 5)), dequantised((m, c, 3, 3), True)]
+        inputs = [dequantized((1, c, 5, 5)), dequantized((m, c, 3, 3), True)]
         if d.chance(0.5):
             inputs.append(d.random((m,), fixed=True))
         y = d.op("Conv", *inputs)
     elif op_type in ("MatMul", "Gemm"):
-        inputs = [dequantised((3, 8)), dequantised((8, 4), d.chance(0.7))]
+        inputs = [dequantized((3, 8)), dequantized((8, 4), d.chance(0.7))]
         if op_type == "Gemm" and (d.chance(0.5) or d.opset < 11):
             inputs.append(d.random((4,), fixed=True))
         y = d.op(op_type, *inputs)
     elif op_type in ("Add", "Mul", "Concat"):
-        inputs = [dequantised((2, 4)), dequantised(d.choice((2, 4), (4,)) if op_type != "Concat" else (2, 4))]
+        inputs = [dequantized((2, 4)), dequantized(d.choice((2, 4), (4,)) if op_type != "Concat" else (2, 4))]
         y = d.op(op_type, *inputs, **({"axis": 1} if op_type == "Concat" else {}))
     elif op_type == "MaxPool":
-        y = d.op(op_type, dequantised((1, 2, 6, 6)), kernel_shape=[2, 2])
+        y = d.op(op_type, dequantized((1, 2, 6, 6)), kernel_shape=[2, 2])
     elif op_type == "Reshape":
-        y = d.op(op_type, dequantised((2, 6)), d.leaf([3, -1], np.int64, fixed=True))
+        y = d.op(op_type, dequantized((2, 6)), d.leaf([3, -1], np.int64, fixed=True))
     else:
-        y = d.op(op_type, dequantised((2, 6)))
+        y = d.op(op_type, dequantized((2, 6)))
     if d.chance(0.4):
         y = _activation(d, y)
     if d.chance(0.2):
@@ -744,7 +744,7 @@ _CHAINS: tuple[Callable[[Draft], None], ...] = (
     *(_convolution,) * 3,
     *(_linear,) * 2,
     *(_moves,) * 4,
-    *(_quantised,) * 2,
+    *(_quantized,) * 2,
     _attention,
     _attention,
     _boxes,

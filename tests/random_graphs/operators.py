@@ -111,7 +111,7 @@ class Node:
             )
         return self.letters[type_str]
 
-    def memoised(self, key: str, make: Callable[[], Any]) -> Any:
+    def memoized(self, key: str, make: Callable[[], Any]) -> Any:
         if key not in self.memo:
             self.memo[key] = make()
         return self.memo[key]
@@ -272,7 +272,7 @@ def _axes(n: Node) -> list[int]:
         drawn = [int(a) - (n.rank if _from_the_end(n) else 0) for a in chosen]
         return [_comparable(n, a) for a in drawn]
 
-    return n.memoised("axes", make)
+    return n.memoized("axes", make)
 
 
 def _axis(n: Node) -> int:
@@ -289,7 +289,7 @@ def _kernel(n: Node) -> list[int]:
     def make() -> list[int]:
         return [int(n.rng.choice([1, 2, 3, 3, 5])) for _ in range(n.rank - 2)]
 
-    return n.memoised("kernel", make)
+    return n.memoized("kernel", make)
 
 
 def _strides(n: Node) -> list[int]:
@@ -310,7 +310,7 @@ def _pads(n: Node) -> list[int] | None:
 def _group(n: Node) -> int:
     channels = n.array.shape[1] if n.rank > 1 else 1
     divisors = [g for g in range(1, channels + 1) if channels % g == 0] or [1]
-    return n.memoised("group", lambda: int(n.rng.choice([1, *divisors])))
+    return n.memoized("group", lambda: int(n.rng.choice([1, *divisors])))
 
 
 def _vector(n: Node, size: int, least: int = -8) -> np.ndarray:
@@ -322,7 +322,7 @@ def _channels(n: Node) -> np.ndarray:
 
 
 def _filters(n: Node) -> int:
-    return n.memoised("filters", lambda: _group(n) * int(n.integers(1, 4)))
+    return n.memoized("filters", lambda: _group(n) * int(n.integers(1, 4)))
 
 
 def _weight(n: Node) -> np.ndarray:
@@ -350,7 +350,7 @@ def _inner(n: Node) -> np.ndarray:
 
 def _gemm_b(n: Node) -> np.ndarray:
     rows = n.array.shape[0 if n.attributes.get("transA") else 1]
-    columns = n.memoised("columns", lambda: int(n.integers(1, 5)))
+    columns = n.memoized("columns", lambda: int(n.integers(1, 5)))
     shape = (columns, rows) if n.attributes.get("transB") else (rows, columns)
     return n.integers(-8, 8, shape) / 4
 
@@ -419,7 +419,7 @@ def _cuts(n: Node) -> np.ndarray:
             rows.append((start, end, axis, step))
         return np.array(rows, np.int64).T.reshape(4, -1)
 
-    return n.memoised("cuts", make)
+    return n.memoized("cuts", make)
 
 
 def _reshaped(n: Node) -> np.ndarray:
@@ -456,7 +456,7 @@ def _parts(n: Node) -> list[int]:
         cuts = sorted(int(c) for c in n.integers(0, size, int(n.integers(0, 2))))
         return [b - a for a, b in zip([0, *cuts], [*cuts, size], strict=True)]
 
-    return n.memoised("split", make)
+    return n.memoized("split", make)
 
 
 def _pad_amounts(n: Node) -> list[int]:
@@ -481,7 +481,7 @@ def _squeezed(n: Node) -> list[int]:
 
 
 def scales(d: Draft) -> list[float]:
-    """Steps of a quantisation; those of tame graphs leave quarters no halves, which engines round either way."""
+    """Steps of a quantization; those of tame graphs leave quarters no halves, which engines round either way."""
     exact = [0.25, 0.125, 0.0625] if d.tame else [0.25, 0.125, 0.5, 1.0]
     return exact if d.chance(0.6) else [0.11, 0.037] if d.tame else [0.1, 0.037]
 
@@ -497,7 +497,7 @@ def _per(n: Node) -> tuple[int, ...]:
         by_axis = "axis" in n.schema.attributes and n.rank and n.d.chance(0.5)
         return (n.along(),) if by_axis else n.d.choice((), (), (1,))
 
-    return n.memoised("per", make)
+    return n.memoized("per", make)
 
 
 def _zero_point(n: Node) -> np.ndarray:
@@ -506,7 +506,7 @@ def _zero_point(n: Node) -> np.ndarray:
 
 
 def _hidden(n: Node) -> int:
-    return n.memoised("hidden", lambda: n.attributes.get("hidden_size") or int(n.integers(1, 4)))
+    return n.memoized("hidden", lambda: n.attributes.get("hidden_size") or int(n.integers(1, 4)))
 
 
 _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -544,7 +544,7 @@ def _factors(n: Node) -> np.ndarray:
     return n.rng.choice([1, 1, 2, 0.5, 1.5, 3], n.rank)
 
 
-def _normalised_shape(n: Node) -> np.ndarray:
+def _normalized_shape(n: Node) -> np.ndarray:
     axis = n.attributes.get("axis", -1)
     shape = n.array.shape[axis:] if n.rank and -n.rank <= axis < n.rank else ()
     return n.rng.integers(-8, 9, shape) / 4
@@ -645,9 +645,9 @@ _INPUTS: dict[Any, Callable[[Node], Any]] = {
         n, n.d.choice(n.array.shape[1], n.attributes.get("num_groups", 1))
     ),
     ("GroupNormalization", "bias"): lambda n: _vector(n, n.array.shape[1]),
-    ("LayerNormalization", "Scale"): _normalised_shape,
-    ("LayerNormalization", "B"): _normalised_shape,
-    ("RMSNormalization", "scale"): _normalised_shape,
+    ("LayerNormalization", "Scale"): _normalized_shape,
+    ("LayerNormalization", "B"): _normalized_shape,
+    ("RMSNormalization", "scale"): _normalized_shape,
     ("PRelu", "slope"): lambda n: n.integers(-4, 4, values.spread(n.rng, n.array.shape)[-n.rank or 1 :]) / 4,
     ("Resize", "roi"): lambda n: np.zeros(0),
     ("Resize", "scales"): lambda n: (
@@ -743,7 +743,7 @@ _ATTRIBUTES: dict[Any, Callable[[Node], Any]] = {
     "output_shape": lambda n: None,
     "output_padding": lambda n: [int(i) for i in n.integers(0, 1, n.rank - 2)],
     "split": _parts,
-    "num_outputs": lambda n: n.memoised("num", lambda: int(n.integers(1, 3))),
+    "num_outputs": lambda n: n.memoized("num", lambda: int(n.integers(1, 3))),
     "starts": lambda n: [int(i) for i in _cuts(n)[0]],
     "ends": lambda n: [int(i) for i in _cuts(n)[1]],
     ("Slice", "axes"): lambda n: [int(i) for i in _cuts(n)[2]],
@@ -762,7 +762,7 @@ _ATTRIBUTES: dict[Any, Callable[[Node], Any]] = {
     "align_corners": _one_of(0, 1),
     "direction": _one_of("forward", "reverse", "bidirectional"),
     ("BitShift", "direction"): _one_of("LEFT", "RIGHT"),
-    "hidden_size": lambda n: n.memoised("hidden", lambda: int(n.integers(1, 4))),
+    "hidden_size": lambda n: n.memoized("hidden", lambda: int(n.integers(1, 4))),
     "activations": lambda n: None,
     "layout": _one_of(0, 0, 0, 1),
     "fmod": _one_of(0, 1),

@@ -1,4 +1,4 @@
-"""What a graph gives: onnxruntime without any optimisation, and how far that may be off."""
+"""What a graph gives: onnxruntime without any optimization, and how far that may be off."""
 
 from __future__ import annotations
 
@@ -117,21 +117,21 @@ the noise is 32 times as large. Functions that end at 0 and 1 are exact to a ste
 _SEEDS = range(1, 9)
 
 
-def session(model: ModelProto, optimised: bool = False) -> ort.InferenceSession:
+def session(model: ModelProto, optimized: bool = False) -> ort.InferenceSession:
     """A session of plain onnxruntime, on one thread."""
     chosen = ort.SessionOptions()
     chosen.log_severity_level = 4
     chosen.intra_op_num_threads = 1
     levels = ort.GraphOptimizationLevel
-    chosen.graph_optimization_level = levels.ORT_ENABLE_ALL if optimised else levels.ORT_DISABLE_ALL
+    chosen.graph_optimization_level = levels.ORT_ENABLE_ALL if optimized else levels.ORT_DISABLE_ALL
     # As Pinnace has it: sums of bytes are not cut off on processors without VNNI.
     chosen.add_session_config_entry("session.x64quantprecision", "1")
     return ort.InferenceSession(model.SerializeToString(), chosen, providers=["CPUExecutionProvider"])
 
 
-def run(model: ModelProto, feed: Mapping[str, np.ndarray], optimised: bool = False) -> Arrays:
+def run(model: ModelProto, feed: Mapping[str, np.ndarray], optimized: bool = False) -> Arrays:
     """The outputs of a model. Raises what onnxruntime raises."""
-    made = session(model, optimised)
+    made = session(model, optimized)
     wanted = {i.name for i in made.get_inputs()}
     found: Arrays = made.run(None, {k: v for k, v in feed.items() if k in wanted})
     return found
@@ -214,7 +214,7 @@ def graphs(graph: GraphProto) -> Iterator[GraphProto]:
 def _add_noise(graph: GraphProto, kinds: Mapping[str, int], seed: int, sign: int, opset: int) -> None:
     """Put noise on what each inexact node reads and gives."""
     nodes = list(graph.node)
-    quantised = any(node.op_type == "QuantizeLinear" for node in nodes)
+    quantized = any(node.op_type == "QuantizeLinear" for node in nodes)
     del graph.node[:]
     for number, node in enumerate(nodes):
         for attribute in node.attribute:
@@ -239,7 +239,7 @@ def _add_noise(graph: GraphProto, kinds: Mapping[str, int], seed: int, sign: int
                     seed + 7 * place + 3,
                     sign,
                     opset,
-                    _LARGEST.get(node.op_type, 0) * (32 if quantised else 1),
+                    _LARGEST.get(node.op_type, 0) * (32 if quantized else 1),
                 )
                 made[-1].output[0] = name
                 after += made

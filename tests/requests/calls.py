@@ -179,7 +179,7 @@ def _ml(op_type: str, inputs: str, outputs: int = 1, **attributes: object) -> Ca
     return Call(ML, op_type, inputs, attributes, outputs)
 
 
-def _quantised(kind: str) -> tuple[Call, ...]:
+def _quantized(kind: str) -> tuple[Call, ...]:
     one, s, z = f"{kind}2,3,4", "p!", f"{kind}!"
     image = f"{kind}1,4,6,6"
     return (
@@ -272,18 +272,18 @@ def _tensor(values: list[float], dtype: type) -> TensorProto:
     return numpy_helper.from_array(np.array(values, dtype))
 
 
-_NORMALISED = {"epsilon": 1e-5}
+_NORMALIZED = {"epsilon": 1e-5}
 
 _SAME = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "strides": [1, 1], "dilations": [1, 1]}
 
 CALLS: tuple[Call, ...] = (
-    *_quantised("b"),
-    *_quantised("c"),
+    *_quantized("b"),
+    *_quantized("c"),
     *(c for name in ("Gelu", "QuickGelu", "FastGelu") for c in _ms(name, "f2,3,8", "f3")),
     *_ms("FastGelu", "f2,3,8 f8!"),
     *_ms("BiasGelu", "f2,3,8 f8!"),
     *_ms("SkipLayerNormalization", "f2,3,8 f2,3,8 f8! f8! f8!", "f2,3,8 f3,8 f8!", outputs=1),
-    *_ms("SkipLayerNormalization", "f2,3,8 f2,3,8 f8! f8! f8!", outputs=4, **_NORMALISED),
+    *_ms("SkipLayerNormalization", "f2,3,8 f2,3,8 f8! f8! f8!", outputs=4, **_NORMALIZED),
     *_ms("SkipSimplifiedLayerNormalization", "f2,3,8 f2,3,8 f8! f8!", "f2,3,8 f1,3,8 f8!", outputs=4),
     *_ms("EmbedLayerNormalization", "i2,4<9 i2,4<2 f9,8! f6,8! f2,8! f8! f8! i2,4<2", outputs=3),
     *_ms("EmbedLayerNormalization", "i2,4<9 - f9,8! f6,8! - f8! f8! - i2,4<6", outputs=2),

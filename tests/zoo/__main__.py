@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests.zoo import environment, page
-from tests.zoo.catalogue import ENTRIES, Entry
+from tests.zoo.catalog import ENTRIES, Entry
 from tests.zoo.talk import Answer, Failed, Side
 
 from pinnace.cache.store import OFF

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import mindspore as ms
-from tests.zoo.catalogue import ENTRIES
+from tests.zoo.catalog import ENTRIES
 from tests.zoo.oracle import Oracle
 
 SIZES: dict[str, dict[str, Any]] = {

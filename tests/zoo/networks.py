@@ -1,6 +1,6 @@
 """Networks that are written here: small, and shaped as those that people serve.
 
-Each function of `catalogue` gives a network and the inputs of runs one after the other; its arguments are
+Each function of `catalog` gives a network and the inputs of runs one after the other; its arguments are
 sizes.
 """
 

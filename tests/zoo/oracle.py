@@ -22,7 +22,7 @@ from typing import Any
 
 import mindspore as ms
 import numpy as np
-from tests.zoo.catalogue import ENTRIES, Entry
+from tests.zoo.catalog import ENTRIES, Entry
 from tests.zoo.talk import Answer, seconds_of, serve
 
 Run = tuple[np.ndarray, ...]
@@ -47,7 +47,7 @@ class Oracle:
             self._net, self._runs = make(self._entry, self._mindyolo, self._sizes)
             self._net.set_train(False)
             random = np.random.default_rng(zlib.crc32(self._entry.name.encode()))
-            randomise(self._net, random)
+            randomize(self._net, random)
             made = path.with_suffix(".json")
             if made.exists():
                 return json.loads(made.read_text())
@@ -112,7 +112,7 @@ def make(entry: Entry, mindyolo: str, sizes: Mapping[str, Any]) -> tuple[ms.nn.C
 
 
 def picture(size: int, seed: int) -> np.ndarray:
-    """(1, 3, size, size): coloured patches and noise. Pictures of noise alone are one as the other."""
+    """(1, 3, size, size): colored patches and noise. Pictures of noise alone are one as the other."""
     random = np.random.default_rng(seed)
     patches = random.normal(size=(1, 3, 8, 8)).repeat(-(-size // 8), 2).repeat(-(-size // 8), 3)
     noise = random.normal(size=(1, 3, size, size))
@@ -131,7 +131,7 @@ def _yolo(checkout: Path, config: str) -> ms.nn.Cell:
     return create_model(network.model_name, model_cfg=network, num_classes=4)
 
 
-def randomise(net: ms.nn.Cell, random: np.random.Generator) -> None:
+def randomize(net: ms.nn.Cell, random: np.random.Generator) -> None:
     """Weights that keep a signal alive over many layers."""
     for parameter in net.get_parameters():
         if parameter.dtype == ms.float32 and parameter.requires_grad:

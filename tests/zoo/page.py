@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from importlib.metadata import version
 
-from tests.zoo.catalogue import ENTRIES, Entry
+from tests.zoo.catalog import ENTRIES, Entry
 from tests.zoo.ours import RIGHT
 from tests.zoo.talk import Answer
 
@@ -56,7 +56,7 @@ def page(results: Mapping[str, Answer]) -> str:
         [
             "# Conformance",
             "",
-            "Pinnace's results beside MindSpore's, and beside onnxruntime's without optimisation.",
+            "Pinnace's results beside MindSpore's, and beside onnxruntime's without optimization.",
             "",
             "## Whole networks",
             "",
@@ -70,7 +70,7 @@ def page(results: Mapping[str, Answer]) -> str:
             "  or for several steps of a network with a state; also when another process loads the network from",
             "  the compile cache. Rows of detections with nearly equal scores may",
             "  change places. For very deep networks, which magnify rounding, the averages keep part of the mean",
-            "  (`_CALM` in `tests/zoo/catalogue.py`).",
+            "  (`_CALM` in `tests/zoo/catalog.py`).",
             "* *Oracle cannot*: MindSpore could not make, export or run the network.",
             "* Times are milliseconds per request, medians of runs in turn, with one thread. *Ratio* is Pinnace's",
             "  time over MindSpore's. *To ONNX* is the time of the `.mindir` over that of the `.onnx` that MindSpore",

@@ -32,9 +32,9 @@ from tools.conformance.onnx_backend import by_onnxruntime
 
 from pinnace.building.origin import build
 from pinnace.converter.convert import Conversion, convert
-from pinnace.converter.quantisation import Quantisation
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
+from pinnace.quantization.files import Quantization
 from pinnace.types import ModelType
 from pinnace.weights.source import Source
 
@@ -157,14 +157,14 @@ def goldens(folders: Iterable[Path], only: str) -> Iterator[Case]:
                 yield case
 
 
-def judge(case: Case, columns: list[Column], folder: Path, how: Quantisation | None = None) -> dict[str, str]:
+def judge(case: Case, columns: list[Column], folder: Path, how: Quantization | None = None) -> dict[str, str]:
     """Return the mistake in each column."""
     found: dict[str, str] = {}
     files: dict[ModelType, Path | str] = {}
     for column in columns:
         if column.format not in files:
             try:
-                options = Conversion(save_type=column.format, quantise=how)
+                options = Conversion(save_type=column.format, quantize=how)
                 summary = convert(case.source, None, folder / case.name, options)
                 files[column.format] = summary.files[0]
             except Exception as error:
@@ -213,7 +213,7 @@ def main() -> None:
         columns = columns_of(options, folder)
         if options.format:
             columns = [c for c in columns if c.name.split()[0] == f".{options.format}"]
-        only, how = options.only, Quantisation("dynamic8") if options.dynamic else None
+        only, how = options.only, Quantization("dynamic8") if options.dynamic else None
         for case in goldens(options.goldens, only) if options.goldens else suite(only):
             counts["the model itself"] += 1
             for column, problem in judge(case, columns, folder, how).items():

@@ -89,7 +89,7 @@ class Encoder(nn.Layer):
         return self.head(self.layers(y, hidden)[:, 0])
 
 
-class Recogniser(nn.Layer):
+class Recognizer(nn.Layer):
     def __init__(self) -> None:
         super().__init__()
         first = nn.Conv2D(3, 16, 3, (2, 1), 1), nn.BatchNorm2D(16), nn.Swish()
@@ -108,7 +108,7 @@ NETWORKS = {
     "detector": (Detector, {"x": ([1, 3, 64, 64], [1, 3, 64, 64])}),
     "segmenter": (Segmenter, {"x": ([1, 3, None, None], [1, 3, 32, 40])}),
     "encoder": (Encoder, {"words": ([None, None], [1, 9]), "mask": ([None, None], [1, 9])}),
-    "recogniser": (Recogniser, {"x": ([None, 3, 16, None], [1, 3, 16, 48])}),
+    "recognizer": (Recognizer, {"x": ([None, 3, 16, None], [1, 3, 16, 48])}),
 }
 """Classes, and the shapes of their inputs: with what is free, and of an example."""
 

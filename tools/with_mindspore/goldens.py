@@ -124,7 +124,7 @@ def network(folder: Path, one: Case, body: str, name: str) -> ms.nn.Cell:
     return importlib.import_module(name).Net()
 
 
-def randomise(net: ms.nn.Cell, random: np.random.Generator) -> None:
+def randomize(net: ms.nn.Cell, random: np.random.Generator) -> None:
     """Give all weights random values; variances are positive."""
     for parameter in net.get_parameters():
         data = random.normal(scale=0.5, size=parameter.shape)
@@ -152,7 +152,7 @@ def make(one: Case, out: Path, folder: Path) -> None:
         ms.Tensor(shape=s, dtype=t.dtype) if None in s else t for s, t in zip(shapes, tensors, strict=True)
     ]
     net = network(folder, one, one.body or f"return {one.call}", f"net_{one.name}")
-    randomise(net, random)
+    randomize(net, random)
     before = {p.name: p.asnumpy().copy() for p in net.get_parameters()}
     ms.export(net, *declared, file_name=str(out / one.name), file_format="MINDIR")
     if one.reference:

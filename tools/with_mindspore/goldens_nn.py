@@ -1,4 +1,4 @@
-"""Make goldens of layers: convolution, pooling, normalisation, matrices, recurrent, image, attention.
+"""Make goldens of layers: convolution, pooling, normalization, matrices, recurrent, image, attention.
 
     python tools/with_mindspore/goldens_nn.py FOLDER [PATTERN ...]
 
@@ -342,7 +342,7 @@ case(
     reference="ops.max_unpool2d(*ops.max_pool2d(x0, 2, 2, return_indices=True), 2, 2)",
 )
 
-# -- normalisation ---------------------------------------------------------------------------------
+# -- normalization ---------------------------------------------------------------------------------
 
 case("nn_batch_norm2d", "f32[2,3,4,5]", op="nn.BatchNorm2d(3, eps=1e-3).set_train(False)")
 case("nn_batch_norm2d_train", "f32[2,3,4,5]", op="nn.BatchNorm2d(3, use_batch_statistics=True)")

@@ -649,7 +649,7 @@ for _name, _inputs, _call, _same in (
 ):
     case(f"own_{_name}", *_inputs, call=_call, reference=_same)
 
-# -- quantised -------------------------------------------------------------------------------------
+# -- quantized -------------------------------------------------------------------------------------
 
 _GRID = "ops.floor((ops.clamp(x0, {0}, {1}) - {0}) / {2} + 0.5) * {2} + {0}"
 for _name, _inputs, _call, _same in (

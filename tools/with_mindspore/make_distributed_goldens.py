@@ -312,7 +312,7 @@ def borders(xs):
 
 
 def corners(xs):
-    """NeighborExchangeV2 of two by two ranks: one row and two columns of each neighbour."""
+    """NeighborExchangeV2 of two by two ranks: one row and two columns of each neighbor."""
     down, right = divmod(RANK, 2)
     grid = [np.concatenate(xs[i : i + 2], 3) for i in (0, 2)]
     whole = np.concatenate(grid, 2)
@@ -329,7 +329,7 @@ def below_each_other():
 
 
 def two_by_two():
-    """Each rank gives a row and two columns to its neighbours, the one at the corner included."""
+    """Each rank gives a row and two columns to its neighbors, the one at the corner included."""
     down, right = divmod(RANK, 2)
     ranks, lens = [-1] * 8, [down, 1 - down, 2 * right, 2 * (1 - right)]
     around = {(-1, 0): 0, (-1, 1): 1, (0, 1): 2, (1, 1): 3, (1, 0): 4, (1, -1): 5, (0, -1): 6, (-1, -1): 7}

@@ -13,7 +13,7 @@ from mindspore import Parameter, Tensor, nn, ops
 from mindspore.train.serialization import export
 
 
-def randomise(net, seed=7):
+def randomize(net, seed=7):
     """Weights, and moving averages too, that do not hide mistakes."""
     rng = np.random.RandomState(seed)
     for p in net.get_parameters():
@@ -135,7 +135,7 @@ def make(name, kind, inputs):
     tensors = [Tensor(x) for x in inputs]
     net = kind()
     net.set_train(False)
-    randomise(net)
+    randomize(net)
     export(net, *tensors, file_name=name, file_format="MINDIR")
     # Three runs one after the other: state goes on from one to the next.
     saved = {f"x{i}": x for i, x in enumerate(inputs)}

@@ -4,7 +4,7 @@
 
 For each of ONNX's operator tests in `CASES`, and for networks, branches and a loop, it writes NAME.onnx, NAME.ms, and NAME.npz
 with inputs (x0, x1, ...) and MindSpore Lite's results (y0, y1, ...). Ends with an error if one is not right.
-In the folder `quantised` are the network in float16 and with calibrated integers, `.ms` and `.mindir`, and products
+In the folder `quantized` are the network in float16 and with calibrated integers, `.ms` and `.mindir`, and products
 of matrices in dynamic integers.
 """
 
@@ -21,9 +21,9 @@ from tools.conformance.converter_table import Server, arrays
 from tools.conformance.onnx_backend import by_onnxruntime
 from tools.with_mindspore_lite.make_ms_models import network
 
-from pinnace.converter.calibration import Calibration
 from pinnace.converter.convert import Conversion, convert
-from pinnace.converter.quantisation import Quantisation
+from pinnace.quantization.calibration import Calibration
+from pinnace.quantization.files import Quantization
 from pinnace.types import ModelType
 from pinnace.weights.source import Source
 
@@ -141,7 +141,7 @@ def main(interpreter: str, out: Path) -> None:
             onnx.save(model, out / f"{name}.onnx")
             named = {f"x{i}": x for i, x in enumerate(inputs)} | {f"y{i}": y for i, y in enumerate(given)}
             np.savez_compressed(out / f"{name}.npz", **named)
-        write_quantised(server, image, out)
+        write_quantized(server, image, out)
     if wrong:
         sys.exit(f"not right: {' '.join(wrong)}")
 
@@ -165,24 +165,24 @@ def weighted(text: str, weights: dict[str, tuple[int, ...]]) -> onnx.ModelProto:
     return model
 
 
-def write_quantised(server: Server, image: np.ndarray, folder: Path) -> None:
-    out = folder / "quantised"
+def write_quantized(server: Server, image: np.ndarray, folder: Path) -> None:
+    out = folder / "quantized"
     out.mkdir(exist_ok=True)
     samples = server.folder / "samples"
     samples.mkdir()
     image.tofile(samples / "image.bin")
     onnx.save(products(), out / "products.onnx")
     rows = np.random.default_rng(0).normal(size=(4, 16)).astype(np.float32)
-    integers = Quantisation("int8", calibration=Calibration({"image": samples}, 1))
+    integers = Quantization("int8", calibration=Calibration({"image": samples}, 1))
     for source, name, x, how in (
         (folder / "network.onnx", "network_int8", image, integers),
         (folder / "network.onnx", "network_half", image, None),
-        (out / "products.onnx", "products_dynamic8", rows, Quantisation("dynamic8")),
+        (out / "products.onnx", "products_dynamic8", rows, Quantization("dynamic8")),
     ):
         model = source.read_bytes()
         (expected,) = by_onnxruntime(model, [x])
         for kind in (ModelType.MINDIR_LITE, *((ModelType.MINDIR,) if how else ())):
-            options = Conversion(save_type=kind, quantise=how, half=how is None)
+            options = Conversion(save_type=kind, quantize=how, half=how is None)
             (path,) = convert(Source.of_buffer(model), None, out / name, options).files
             (given,) = server(path, [x])
             assert np.abs(given - expected).max() < ROUNDED * np.abs(expected).max(), path

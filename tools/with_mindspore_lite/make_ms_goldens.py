@@ -2,8 +2,8 @@
 
     python tools/with_mindspore_lite/make_ms_goldens.py MODELS tests/data/ms        # needs mindspore_lite 2.0.0
 
-What is quantised is converted to NAME_lite.mindir too, which shares its NAME.npz. Each NAME.ms gets a NAME.npz with inputs x0.. and outputs y0.. of MindSpore Lite's own runtime, where that
-can run the file: release 2.0.0 fails on products and convolutions with quantised weights. Their files are
+What is quantized is converted to NAME_lite.mindir too, which shares its NAME.npz. Each NAME.ms gets a NAME.npz with inputs x0.. and outputs y0.. of MindSpore Lite's own runtime, where that
+can run the file: release 2.0.0 fails on products and convolutions with quantized weights. Their files are
 kept all the same.
 """
 
@@ -16,18 +16,18 @@ from pathlib import Path
 import mindspore_lite as mslite
 import numpy as np
 
-QUANTISED = {"quant_type": "WEIGHT_QUANT", "min_quant_weight_size": "0", "min_quant_weight_channel": "1"}
-DYNAMIC = {**QUANTISED, "quant_type": "DYNAMIC_QUANT", "bit_num": "8"}
+QUANTIZED = {"quant_type": "WEIGHT_QUANT", "min_quant_weight_size": "0", "min_quant_weight_channel": "1"}
+DYNAMIC = {**QUANTIZED, "quant_type": "DYNAMIC_QUANT", "bit_num": "8"}
 MIXED = {"init_scale": "0.02", "auto_tune": "false"}
 
 
 def convert(source, target, bits=None, half=False, mindir=False):
-    """Write TARGET.ms or TARGET_lite.mindir; `bits` 0 is a width for each layer, -1 dynamic quantisation."""
+    """Write TARGET.ms or TARGET_lite.mindir; `bits` 0 is a width for each layer, -1 dynamic quantization."""
     converter = mslite.Converter()
     converter.save_type = mslite.ModelType.MINDIR if mindir else mslite.ModelType.MINDIR_LITE
     converter.weight_fp16 = half
     if bits is not None:
-        settings = DYNAMIC if bits == -1 else dict(QUANTISED, bit_num=str(bits))
+        settings = DYNAMIC if bits == -1 else dict(QUANTIZED, bit_num=str(bits))
         converter.set_config_info("common_quant_param", settings)
     if bits == 0:
         converter.set_config_info("mixed_bit_weight_quant_param", MIXED)

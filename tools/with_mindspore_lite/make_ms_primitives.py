@@ -190,16 +190,16 @@ def spectrogram(x):
 
 def mfcc(power, rate):
     """As TensorFlow's: every bin gives to the two filters that its frequency lies between."""
-    centres = [
+    centers = [
         1127 * math.log1p(20 / 700) + (i + 1) * (1127 * math.log(47 / 7 / (1 + 20 / 700))) / 7
         for i in range(7)
     ]
     energies = np.zeros((3, 6))
     for i in range(1, 17):
         mel = 1127 * math.log1p(i * 250 / 700)
-        channel = sum(c < mel for c in centres)
-        before = centres[channel - 1] if channel else 1127 * math.log1p(20 / 700)
-        share = (centres[min(channel, 6)] - mel) / (centres[min(channel, 6)] - before) if channel < 7 else 0
+        channel = sum(c < mel for c in centers)
+        before = centers[channel - 1] if channel else 1127 * math.log1p(20 / 700)
+        share = (centers[min(channel, 6)] - mel) / (centers[min(channel, 6)] - before) if channel < 7 else 0
         root = np.sqrt(power[0, :, i])
         if 0 <= channel - 1 < 6:
             energies[:, channel - 1] += share * root
@@ -762,7 +762,7 @@ gru_case("gru_bi", 2)
 # -- int8 throughout: QuantDTypeCast, the operator on integers, QuantDTypeCast ------------------------
 
 
-def quantised(array, axes):
+def quantized(array, axes):
     """Integers without offset, a scale for each index of the first axis."""
     scale = abs(array).max(axes) / np.float32(127)
     integers = np.round(array / scale.reshape(-1, *[1] * len(axes))).astype(np.int8)
@@ -774,7 +774,7 @@ def int8_case(name, primitive, attributes, x, weight=None, bias=None, y_scale=0.
     tensors = {"x0": x}
     inputs = ["q"]
     if weight is not None:
-        tensors["w"] = quantised(weight, tuple(range(1, weight.ndim)))
+        tensors["w"] = quantized(weight, tuple(range(1, weight.ndim)))
         scales = tuple(s * 0.025 for s in tensors["w"].scale)
         integers = np.round(bias / np.float32(scales)).astype(np.int32)
         tensors["b"] = Quant(integers, scales, (0,) * len(scales))

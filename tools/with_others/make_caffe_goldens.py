@@ -39,7 +39,7 @@ CASES: dict[str, tuple[tuple[int, ...], list[tuple[str, str, list[tuple[int, ...
             ),
         ],
     ),
-    "normalisation": (
+    "normalization": (
         (1, 6, 7, 5),
         [
             ("LRN", "lrn_param { local_size: 3 alpha: 0.01 beta: 0.6 }", []),

@@ -63,7 +63,7 @@ attention = ["query", "key", "value", "atten_mask"], ["attention_out"], first
 prompt, increment = (operator(n, *attention) for n in ("PromptFlashAttention", "IncreFlashAttention"))
 
 
-def normalised(norm: nn.Module, x: Tensor) -> Tensor:
+def normalized(norm: nn.Module, x: Tensor) -> Tensor:
     y, _ = rms_norm(x, norm.weight, epsilon_f=norm.variance_epsilon)
     return y
 
@@ -79,8 +79,8 @@ class Exported(nn.Module):
         own = layer.self_attn
         heads = (*x.shape[:2], -1, own.head_dim)
         q, k = (
-            normalised(own.q_norm, own.q_proj(x).view(heads)),
-            normalised(own.k_norm, own.k_proj(x).view(heads)),
+            normalized(own.q_norm, own.q_proj(x).view(heads)),
+            normalized(own.k_norm, own.k_proj(x).view(heads)),
         )
         v = own.v_proj(x).view(heads).transpose(1, 2)
         numbers = {
@@ -111,7 +111,7 @@ class Exported(nn.Module):
         model = self.model.model
         x = model.embed_tokens(ids)
         cos, sin = model.rotary_emb(x, positions)
-        y, kept = normalised(model.layers[0].input_layernorm, x), []
+        y, kept = normalized(model.layers[0].input_layernorm, x), []
         following = [layer.input_layernorm for layer in model.layers[1:]] + [model.norm]
         for i, (layer, norm) in enumerate(zip(model.layers, following, strict=True)):
             own = None if caches is None else (caches[0][2 * i], caches[0][2 * i + 1], caches[1])

@@ -1,6 +1,6 @@
 """The loop of a contestant: one process, one library, one model; commands come as lines of JSON.
 
-This file and its neighbours run with the interpreter of the library that they measure, which may be as old
+This file and its neighbors run with the interpreter of the library that they measure, which may be as old
 as Python 3.7. They need numpy and that library, and nothing of Pinnace but in its own contestant.
 
 A library is an object with

@@ -44,7 +44,7 @@ def _of(kind: type) -> Callable[[str, object], object]:
     return lambda name, value: check_type(name, value, kind)
 
 
-def _quantised_type(name: str, value: object) -> DataType:
+def _quantized_type(name: str, value: object) -> DataType:
     if check_type(name, value, DataType) not in _DTYPES:
         allowed = ", ".join(f"DataType.{t.name}" for t in _DTYPES)
         raise ArgumentValueError(f"{name} must be in [{allowed}].")
@@ -79,12 +79,12 @@ class Converter:
     """
 
     input_data_type: DataType = setting(
-        "input_data_type", _quantised_type, DataType.FLOAT32,
-        "The element type of quantised inputs; others keep theirs.",
+        "input_data_type", _quantized_type, DataType.FLOAT32,
+        "The element type of quantized inputs; others keep theirs.",
     )  # fmt: skip
     output_data_type: DataType = setting(
-        "output_data_type", _quantised_type, DataType.FLOAT32,
-        "The element type of quantised outputs; others keep theirs.",
+        "output_data_type", _quantized_type, DataType.FLOAT32,
+        "The element type of quantized outputs; others keep theirs.",
     )  # fmt: skip
     save_type: ModelType = setting(
         "save_type", _of(ModelType), ModelType.MINDIR,
@@ -240,7 +240,7 @@ class Converter:
     ) -> None:
         """Convert `model_file` to `output_file`, to which ".mindir" is appended unless it ends so.
 
-        `weight_file` has the weights of a Caffe model, `config_file` sections that ask for quantisation.
+        `weight_file` has the weights of a Caffe model, `config_file` sections that ask for quantization.
         Raises `ArgumentTypeError` for arguments of other types, `ModelFormatError` for a missing or damaged
         file, `ArgumentValueError` for a program without `trust`, `UnsupportedModelError` for operators that
         no primitive expresses, `ConfigError` for wrong options, `FileWriteError`, `NotSupportedError` for

@@ -22,10 +22,10 @@ from pinnace.errors import EngineError, PinnaceError, collected_warnings
 from pinnace.machine.processor import sixteen_bit_type
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
-from pinnace.quantising import operators
-from pinnace.quantising.form import Form
-from pinnace.quantising.likeness import Likeness, closeness
-from pinnace.quantising.ranges import ranges
+from pinnace.quantization import operators
+from pinnace.quantization.accuracy import Likeness, closeness
+from pinnace.quantization.ranges import ranges
+from pinnace.quantization.scheme import QuantizationScheme
 from pinnace.types import Array
 
 Samples = Sequence[Sequence[Array]]
@@ -100,12 +100,12 @@ class Search:
         """
         promising: dict[str, tuple[float, Configuration, float]] = {}
         for one in tried:
-            base, form = self._base(one, tried), Form.of(one.way.form)
+            base, form = self._base(one, tried), QuantizationScheme.of(one.way.form)
             ms, error = (self._least, 0.0) if base is None else (base.ms, base.closeness.error)
             part = min(1.0, self._bound / max(one.closeness.error, self._bound))
             expected = part * one.ms + (1 - part) * ms
             if part < 1 and error < self._bound and expected < _HOPE * best:
-                rest = "" if base is None else Form.of(base.way.form).method
+                rest = "" if base is None else QuantizationScheme.of(base.way.form).method
                 way = replace(one.way, form=replace(form, rest=rest).text)
                 found = promising.get(form.method, (math.inf, way, 0.0))
                 promising[form.method] = min(found, (expected, way, error), key=lambda x: x[0])
@@ -126,7 +126,7 @@ class Search:
                 continue
             names = self._names(method)
             if names:
-                form = Form(method, (), self._ranges_for(method))
+                form = QuantizationScheme(method, (), self._ranges_for(method))
                 yield Configuration(provider, precision, self._threads, 1, form=form.text)
 
     def _names(self, method: str) -> Sequence[str]:
@@ -146,7 +146,7 @@ class Search:
 
         `base` is the error if the method changes nothing.
         """
-        method = Form.of(way.form).method
+        method = QuantizationScheme.of(way.form).method
         names = self._names(method)
         if method == "bits16":  # what is no product or convolution stays in 16 bits
             rest = self._tried(_changing(way, (), names), timed=False)
@@ -166,7 +166,7 @@ class Search:
     def _rated(self, way: Configuration, groups: Sequence[Sequence[str]], base: float) -> list[_Group]:
         """Return the error that each group alone adds, as far as there is time."""
         rated = []
-        names = self._names(Form.of(way.form).method)
+        names = self._names(QuantizationScheme.of(way.form).method)
         for group in groups:
             if time.monotonic() > self._deadline:
                 break
@@ -178,7 +178,7 @@ class Search:
 
     def _tried(self, way: Configuration, timed: bool = True) -> Tried | None:
         """Build and run a configuration; None if it cannot be built."""
-        self._watch(f"trying {Form.of(way.form) if way.form else 'float32'} on {way.provider}")
+        self._watch(f"trying {QuantizationScheme.of(way.form) if way.form else 'float32'} on {way.provider}")
         try:
             with collected_warnings():
                 origin = self._origin(way)
@@ -214,21 +214,23 @@ class _Group:
 
 
 def _split(groups: Sequence[Sequence[str]], count: int) -> list[list[str]]:
-    """Return each group in so many parts of neighbours."""
+    """Return each group in so many parts of neighbors."""
     return [list(part) for group in groups for part in np.array_split(group, min(count, len(group)))]
 
 
 def _can_be_rest(way: Configuration, of: Configuration) -> bool:
     """Return True if what `of` leaves can be as `way` is."""
     same = (way.provider, way.precision) == (of.provider, of.precision)
-    return same and Form.of(way.form).method != Form.of(of.form).method != "bits16"
+    return (
+        same and QuantizationScheme.of(way.form).method != QuantizationScheme.of(of.form).method != "bits16"
+    )
 
 
 def _changing(way: Configuration, names: Sequence[str], all_names: Sequence[str]) -> Configuration:
     """Return a configuration that changes these operators only."""
     changed = set(names)
     kept = tuple(name for name in all_names if name not in changed)
-    form = replace(Form.of(way.form), kept=kept, share=len(changed) / len(all_names))
+    form = replace(QuantizationScheme.of(way.form), kept=kept, share=len(changed) / len(all_names))
     return replace(way, form=form.text)
 
 

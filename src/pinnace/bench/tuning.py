@@ -25,7 +25,7 @@ from pinnace.bench.timing import Call, RunLimit, collector_off, milliseconds
 from pinnace.cache.choices import Configuration, Measurement
 from pinnace.errors import EngineError, PinnaceError, PinnaceWarning, warn
 from pinnace.options.context import Context
-from pinnace.quantising.likeness import deviation
+from pinnace.quantization.accuracy import deviation
 from pinnace.types import Array
 
 REFERENCE = Configuration("onnxruntime", "enforce_fp32", 1, 1)

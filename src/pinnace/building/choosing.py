@@ -117,6 +117,6 @@ def _candidates(recipe: Recipe) -> list[Choice]:
             return [found[1]._replace(why=f"by rule: openvino lacks {names}")]
     if not any(one.form for one in found):
         return found
-    from pinnace.quantising.form import Form
+    from pinnace.quantization.scheme import QuantizationScheme
 
-    return [one._replace(form=Form(one.form).text) if one.form else one for one in found]
+    return [one._replace(form=QuantizationScheme(one.form).text) if one.form else one for one in found]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _LOOKS = 0.2  # seconds between looks at the parent process
 _ALONE = 60.0  # seconds that it works on when the parent process has ended
 _PATIENCE = 3600.0  # seconds that it waits for another process that keeps models
-_COPIES = 3  # of the weights: one in the parent, two here, where onnxruntime optimises and packs them
+_COPIES = 3  # of the weights: one in the parent, two here, where onnxruntime optimizes and packs them
 
 
 def main(told: dict[str, Any]) -> None:

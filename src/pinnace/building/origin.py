@@ -291,9 +291,9 @@ class Origin:
         said = {name: executable.info[name] for name in ("engine", "precision")} | self.facts
         self.facts["file"] = executable.info["file"] = self.source.name
         if self.target.form:
-            from pinnace.quantising.form import Form
+            from pinnace.quantization.scheme import QuantizationScheme
 
-            self.facts["form"] = form = str(Form.of(self.target.form))
+            self.facts["form"] = form = str(QuantizationScheme.of(self.target.form))
             self.facts["precision"] = said["precision"] = f"{form}, {executable.info['precision']}"
         name, message = self.source.name, ", ".join(f"{name} {value}" for name, value in said.items())
         _log.event(

@@ -54,10 +54,10 @@ class Recipe:
         """
         graph = self.held.pop() if self.held else self._lowered(variable)
         if self.target.form and not graph.variable:
-            from pinnace import quantising
-            from pinnace.quantising.form import Form
+            from pinnace import quantization
+            from pinnace.quantization.scheme import QuantizationScheme
 
-            quantising.apply(graph.model, Form.of(self.target.form))
+            quantization.apply(graph.model, QuantizationScheme.of(self.target.form))
         return graph
 
     def _lowered(self, variable: Collection[str]) -> Compilable:

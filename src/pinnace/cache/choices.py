@@ -30,7 +30,7 @@ Smaller differences are noise, too.
 class Configuration:
     """A configuration to run a model in; `threads` is per worker.
 
-    `form` is the text of a form with fewer bits (`pinnace.quantising.form`), "" for the model as it is.
+    `form` is the text of a form with fewer bits (`pinnace.quantization.scheme`), "" for the model as it is.
     """
 
     provider: str

@@ -17,7 +17,7 @@ from pinnace.weights.source import Source
 if TYPE_CHECKING:
     from pinnace.cache.store import Store
 
-_PACKAGES = ("compiler", "distributed", "engines", "formats", "machine", "ops", "quantising", "weights")
+_PACKAGES = ("compiler", "distributed", "engines", "formats", "machine", "ops", "quantization", "weights")
 """The packages of Pinnace that affect the result of a build."""
 
 

@@ -228,8 +228,9 @@ def _run_once(opened: Opened) -> None:
 def _compare(
     setup: Setup, setting: Setting, reference: Path, threshold: float, cosine_threshold: float | None
 ) -> Accuracy:
-    from pinnace.bench import accuracy, references
+    from pinnace.bench import references
     from pinnace.cli.measured import Accuracy
+    from pinnace.quantization import accuracy
 
     wanted = references.read(reference)
     with _opened(setup, setting) as opened:

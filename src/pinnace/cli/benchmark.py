@@ -232,7 +232,8 @@ class _Reference:
 
     def compare(self, outputs: Sequence[Tensor]) -> None:
         """Print the errors of the outputs. Raises if they are too large, or if outputs do not fit."""
-        from pinnace.bench import accuracy, references
+        from pinnace.bench import references
+        from pinnace.quantization import accuracy
 
         got = {output.name: output.get_data_to_numpy() for output in outputs}
         wanted = references.assign(self._wanted, list(got))

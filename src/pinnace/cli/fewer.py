@@ -39,9 +39,9 @@ def samples_of(model: ModelParallelRunner, folder: Path, shapes: Sequence[str]) 
 
 def label(form: str) -> str:
     """Return what a form is for users; "" for none."""
-    from pinnace.quantising.form import Form
+    from pinnace.quantization.scheme import QuantizationScheme
 
-    return str(Form.of(form)) if form else ""
+    return str(QuantizationScheme.of(form)) if form else ""
 
 
 def show_forms(forms: Sequence[Tried], bound: float | None) -> None:

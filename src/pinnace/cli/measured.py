@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pinnace.bench.accuracy import Closeness, mean_cosine, mean_relative_error
 from pinnace.bench.arrivals import OpenLoad
 from pinnace.bench.plot import Drawing, Point
 from pinnace.bench.throughput import Throughput
@@ -20,6 +19,7 @@ from pinnace.cli.console import table
 from pinnace.cli.sweep import Setting, counted
 from pinnace.engines.steps import OperatorTime, Profile
 from pinnace.machine import cores, processor
+from pinnace.quantization.accuracy import Closeness, mean_cosine, mean_relative_error
 
 SHOWN_NODES = 20
 """Number of nodes shown of a profile."""

@@ -45,7 +45,7 @@ PictureSize = Annotated[
 PictureCrop = Annotated[
     float | None,
     typer.Option(
-        metavar="PART", help="Picture: part to keep, from its centre; without this it is stretched."
+        metavar="PART", help="Picture: part to keep, from its center; without this it is stretched."
     ),
 ]
 PictureScale = Annotated[
@@ -215,7 +215,7 @@ ConversionFile = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Configuration that asks for quantisation or, with ascend_oriented, for shapes.",
+        help="Configuration that asks for quantization or, with ascend_oriented, for shapes.",
         dir_okay=False,
     ),
 ]

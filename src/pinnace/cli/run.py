@@ -42,7 +42,7 @@ def run(
     It prints name, shape, type and first values of each. Inputs without a file get made-up values; a note
     says which.
     """
-    from pinnace.cli import labels as labelling
+    from pinnace.cli import labels as labeling
     from pinnace.cli.console import note, progress
     from pinnace.cli.opening import context_for, fill, guesses_named, note_inputs, open_model
     from pinnace.cli.outputs import save, show
@@ -56,13 +56,13 @@ def run(
     taken = note_inputs(tensors, fed)
     with progress(f"Running {model.name}", model=str(model)), guesses_named(tensors, fed):
         predict, outputs = _timed(lambda: opened.predict(tensors))
-    best = labelling.best(outputs, names) if labels else {}
+    best = labeling.best(outputs, names) if labels else {}
     if as_json:
         seconds = {"build": build, "predict": predict}
-        print(json.dumps(_report(model, taken, outputs, seconds) | labelling.as_json(best), indent=2))
+        print(json.dumps(_report(model, taken, outputs, seconds) | labeling.as_json(best), indent=2))
     else:
         show(outputs)
-        labelling.show(best)
+        labeling.show(best)
     for path in save(folder, outputs, [Path(one.source) for one in fed]) if folder else []:
         note(f"wrote {path}", "wrote", path=str(path))
 

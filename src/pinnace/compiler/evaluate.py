@@ -13,7 +13,7 @@ from pinnace.compiler.declared import Declarations
 from pinnace.compiler.failures import MISFITS, NodeFailure
 from pinnace.compiler.schedule import Schedule
 from pinnace.compiler.work import Work
-from pinnace.ops import quantisation
+from pinnace.ops import quantization
 from pinnace.ops.builder import Builder
 from pinnace.ops.families import find
 from pinnace.ops.table import Primitive
@@ -151,9 +151,9 @@ class Evaluator(ABC):
             raise
         self.declared.apply(value, node.types)
         for name, part in self._results(frame, node, value):
-            quantised = frame.function.quantised.get(name)
-            if quantised is not None and isinstance(part, ir.Value):
-                part = quantisation.stored(self.b, part, quantised)
+            quantized = frame.function.quantized.get(name)
+            if quantized is not None and isinstance(part, ir.Value):
+                part = quantization.stored(self.b, part, quantized)
             frame.values[name] = part
             frame.effects[name] = after.join(before)
 
@@ -191,23 +191,23 @@ class Evaluator(ABC):
                 return value, value if isinstance(value, Effects) else holder.effects.get(name, _NOTHING)
             if name in holder.function.parameters:
                 weight = self.b.weight(holder.function.parameters[name])
-                value = holder.values[name] = self.dequantised(holder.function, name, weight)
+                value = holder.values[name] = self.dequantized(holder.function, name, weight)
                 return value, _NOTHING
             if name in holder.function.constants:
                 literal = self._literal(holder, holder.function.constants[name])
-                value = holder.values[name] = self.dequantised(holder.function, name, literal)
+                value = holder.values[name] = self.dequantized(holder.function, name, literal)
                 return value, value if isinstance(value, Effects) else _NOTHING
             holder = holder.outer
         if name in self.program.functions:
             return Closure(self.program.functions[name], frame), _NOTHING
         raise Unsupported(f"refers to {name!r}, which nothing defines")
 
-    def dequantised(self, function: Function, name: str, value: Value) -> Value:
-        """Return a parameter or input, dequantised if it contains quantised integers."""
-        quantised = function.quantised.get(name)
-        if quantised is None or not isinstance(value, ir.Value):
+    def dequantized(self, function: Function, name: str, value: Value) -> Value:
+        """Return a parameter or input, dequantized if it contains quantized integers."""
+        quantized = function.quantized.get(name)
+        if quantized is None or not isinstance(value, ir.Value):
             return value
-        return quantisation.meant(self.b, value, quantised)
+        return quantization.meant(self.b, value, quantized)
 
     @contextmanager
     def in_loop(self, function: Function, arguments: tuple[Value, ...]) -> Iterator[None]:

@@ -14,7 +14,7 @@ from pinnace.compiler.trace import Tracer
 from pinnace.compiler.variable import HELD_BACK
 from pinnace.compiler.work import Work
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
-from pinnace.ops import quantisation
+from pinnace.ops import quantization
 from pinnace.ops.builder import Builder
 from pinnace.ops.families import find
 from pinnace.ops.inference import OPSET, infer
@@ -86,19 +86,19 @@ def _check_inputs(source: str, inputs: Iterable[ir.Value]) -> None:
 
 def _run_main(tracer: Tracer, inputs: list[Value]) -> tuple[Value, Effects]:
     main = tracer.program.main
-    numbers = [tracer.dequantised(main, i.name, x) for i, x in zip(main.inputs, inputs, strict=True)]
+    numbers = [tracer.dequantized(main, i.name, x) for i, x in zip(main.inputs, inputs, strict=True)]
     value, effects = tracer.leave(tracer.enter(Closure(main, None), numbers, Effects()))
     # MindSpore returns the memory of a tensor, which holds what was assigned to it last.
     memory = tracer.b.memory
     memory.effects = effects
     value = rebuild(value, (memory.read(v) if isinstance(v, ir.Value) else v for v in flatten(value)))
-    if main.quantised.keys().isdisjoint(main.outputs):
+    if main.quantized.keys().isdisjoint(main.outputs):
         return value, effects
     values = value if isinstance(value, tuple) else (value,)
-    # Models return the integers of quantised tensors.
+    # Models return the integers of quantized tensors.
     stored = [
-        quantisation.integers(tracer.b, v, main.quantised[n])
-        if n in main.quantised and isinstance(v, ir.Value)
+        quantization.integers(tracer.b, v, main.quantized[n])
+        if n in main.quantized and isinstance(v, ir.Value)
         else v
         for n, v in zip(main.outputs, values, strict=True)
     ]

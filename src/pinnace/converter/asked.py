@@ -1,4 +1,4 @@
-"""The sections of a configuration that a conversion reads: quantisation, parts, shapes for Ascend devices."""
+"""The sections of a configuration that a conversion reads: quantization, parts, shapes for Ascend devices."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from pinnace.converter.convert import Conversion
-from pinnace.converter.sections import Sections, quantisation
+from pinnace.converter.sections import Sections, quantization
 from pinnace.converter.splitting import taken
 from pinnace.errors import ConfigError
 from pinnace.options.context import Context
@@ -31,7 +31,7 @@ def configured(options: Conversion, sections: Sections, device: str, name: str) 
     known = {title.lower(): section.kind for title, section in SECTIONS.items()}
     of_device = {title: values for title, values in sections.items() if known.get(title.lower()) == "ascend"}
     rest = {title: values for title, values in sections.items() if title not in of_device}
-    options = replace(options, quantise=quantisation(rest))
+    options = replace(options, quantize=quantization(rest))
     if not of_device:
         return options
     if device != "Ascend":

@@ -10,11 +10,11 @@ import numpy as np
 
 from pinnace.building.origin import build
 from pinnace.converter.narrowing import as_narrow
-from pinnace.converter.optimising import TURNS, Turn
+from pinnace.converter.optimizing import TURNS, Turn
 from pinnace.errors import ModelFormatError
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
-from pinnace.quantising.likeness import Likeness, closeness
+from pinnace.quantization.accuracy import Likeness, closeness
 from pinnace.tensors.gears import limited
 from pinnace.types import Array, ModelType, Port
 from pinnace.weights.source import Source

@@ -16,13 +16,13 @@ from pinnace.converter import intermediate, splitting
 from pinnace.converter.checking import difference, likeness
 from pinnace.converter.intermediate import CONVERTED_FOR
 from pinnace.converter.narrowing import narrowed
-from pinnace.converter.optimising import SAID, Optimize, Turn, optimised, take_pictures
-from pinnace.converter.quantisation import Quantisation, quantised
+from pinnace.converter.optimizing import SAID, Optimize, Turn, optimized, take_pictures
 from pinnace.converter.raising import raised
 from pinnace.engines.onnxruntime.rules import fuse_blocks
 from pinnace.errors import ConfigError, NotSupportedError, warn
 from pinnace.program import Dialect, Layout
-from pinnace.quantising.likeness import Likeness
+from pinnace.quantization.accuracy import Likeness
+from pinnace.quantization.files import Quantization, quantized
 from pinnace.tensors import gears
 from pinnace.types import Array, ModelType
 from pinnace.weights.encryption import decrypted, encrypt
@@ -48,7 +48,7 @@ class Conversion:
     of outputs ("FP16", "FP32", "UINT8"). `int32` makes inputs and outputs of int64 int32, and those of
     float64 float32. `notes` say what the choices left out. `turn` makes the inputs of four dimensions NHWC
     that are NCHW, or the reverse. `half` stores the float32 weights in float16; `check` compares the results
-    with those of the original. `decrypt` and `encrypt` are a key and a mode. `quantise` stores or
+    with those of the original. `decrypt` and `encrypt` are a key and a mode. `quantize` stores or
     computes with fewer bits. `trust` allows files that are programs.
     """
 
@@ -60,7 +60,7 @@ class Conversion:
     check: bool = False
     decrypt: tuple[bytes, str] | None = None
     encrypt: tuple[bytes, str] | None = None
-    quantise: Quantisation | None = None
+    quantize: Quantization | None = None
     trust: bool = False
     split: tuple[splitting.Pair, ...] = ()
     dynamic_dims: str = ""
@@ -140,16 +140,16 @@ def convert(
     notes = [*options.notes, *SAID.get(options.optimize, ())]
     if options.int32:
         notes += narrowed(model)
-    stage("optimising")
-    optimised(model, options.optimize)
+    stage("optimizing")
+    optimized(model, options.optimize)
     precision, samples = "float16 weights" if options.half else "as in the model", _NO_SAMPLES
-    if options.quantise is not None:
-        stage("quantising")
+    if options.quantize is not None:
+        stage("quantization")
         if options.half:
-            raise NotSupportedError("weight_fp16 with quantisation: choose one of them")
-        if options.quantise.method != "stored":
+            raise NotSupportedError("weight_fp16 with quantization: choose one of them")
+        if options.quantize.method != "stored":
             dialect = Dialect.LITE  # the one that has operators on integers
-        precision, samples = quantised(model, options.quantise, source)
+        precision, samples = quantized(model, options.quantize, source)
     if options.optimize != "none":
         fuse_blocks(model)
     if options.turn:
@@ -174,7 +174,7 @@ def convert(
     nodes = sum(len(function.nodes) for function in program.functions.values())
     for number, part in enumerate(parts):
         bare = replace(options, input_shape="", split=(), decrypt=None, notes=())
-        whole = Source.of_buffer(part.serialised(source.name), source.folder)
+        whole = Source.of_buffer(part.serialized(source.name), source.folder)
         place = path.with_name(f"{path.stem}_{number}")
         files += convert(whole, ModelType.ONNX, place, bare, stage, (*own, *inputs)).files
     size = sum(file.stat().st_size for file in files)

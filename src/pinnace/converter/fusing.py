@@ -1,4 +1,4 @@
-"""Convolutions that take up the nodes around them: the padding before, the normalisation after."""
+"""Convolutions that take up the nodes around them: the padding before, the normalization after."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import onnx_ir as ir
 
 from pinnace.converter.folding import fold
 from pinnace.ops.inference import infer_node, opset_of
-from pinnace.quantising.operators import Operator, candidates, factors, scaled, weight_of
-from pinnace.quantising.writing import Site
+from pinnace.quantization.operators import Operator, candidates, factors, scaled, weight_of
+from pinnace.quantization.writing import Site
 
 
 def fuse(model: ir.Model) -> None:
@@ -23,13 +23,13 @@ def fuse(model: ir.Model) -> None:
         fold(node, opset_of(model))
     for operator in candidates(model, "stored", for_file=True):
         if operator.norm is not None:
-            _normalise(operator)
+            _normalize(operator)
     for node in model.graph:
         if node.op_type == "Conv" and not node.domain:
             _pad(node)
 
 
-def _normalise(operator: Operator) -> None:
+def _normalize(operator: Operator) -> None:
     """Multiply weight and bias of a convolution in the place of its BatchNormalization."""
     node, tensor, (factor, bias) = operator.node, weight_of(operator.node), factors(operator)
     assert tensor is not None

@@ -1,4 +1,4 @@
-"""The end of raising to MindSpore Lite's dialect for quantised tensors.
+"""The end of raising to MindSpore Lite's dialect for quantized tensors.
 
 A primitive that reads int8 between `QuantDTypeCast`s, and whose result becomes int8, computes in integers in
 the place of all of them. Weights that float primitives read are only stored in integers.
@@ -17,8 +17,8 @@ import onnx_ir as ir
 
 from pinnace.converter.tidy import needed
 from pinnace.formats.packing import STORAGE_ONLY
-from pinnace.ops.channels import quantised_axis
-from pinnace.program import Layout, Node, Quantised
+from pinnace.ops.channels import quantized_axis
+from pinnace.program import Layout, Node, Quantized
 
 _CAST = "QuantDTypeCast"
 _KIND = "quantType"
@@ -32,18 +32,18 @@ _BIAS = 2
 """The place of a bias among inputs."""
 
 
-class Dequantised(ir.LazyTensor):
+class Dequantized(ir.LazyTensor):
     """A constant whose floats integers stand for; `order` is that of its dimensions in those."""
 
-    def __init__(self, whole: ir.TensorProtocol, meaning: Quantised, order: Sequence[int] = ()) -> None:
+    def __init__(self, whole: ir.TensorProtocol, meaning: Quantized, order: Sequence[int] = ()) -> None:
         self.whole, self.meaning = whole, meaning
         self.order = tuple(order) or tuple(range(len(whole.shape)))
         dims = whole.shape.numpy()
         super().__init__(self._floats, _FLOAT, ir.Shape([dims[i] for i in self.order]), name=whole.name)
 
-    def turned(self, perm: Sequence[int]) -> Dequantised:
+    def turned(self, perm: Sequence[int]) -> Dequantized:
         """Return the constant with its dimensions in another order."""
-        return Dequantised(self.whole, self.meaning, [self.order[i] for i in perm])
+        return Dequantized(self.whole, self.meaning, [self.order[i] for i in perm])
 
     @property
     def axis(self) -> int | None:
@@ -51,7 +51,7 @@ class Dequantised(ir.LazyTensor):
         axis = self.meaning.axis
         return None if axis is None else self.order.index(axis % len(self.order))
 
-    def stored(self) -> tuple[ir.TensorProtocol, Quantised]:
+    def stored(self) -> tuple[ir.TensorProtocol, Quantized]:
         """Return the integers, signed, and what they stand for, with the bits that they need."""
         whole = self._signed()
         most = max(int(whole.max(initial=0)), -1 - int(whole.min(initial=0)))
@@ -72,24 +72,24 @@ class Dequantised(ir.LazyTensor):
 
 
 class Settled(NamedTuple):
-    """The nodes of a function, its constants as they are stored, and what quantised tensors stand for."""
+    """The nodes of a function, its constants as they are stored, and what quantized tensors stand for."""
 
     nodes: list[Node]
     parameters: dict[str, ir.TensorProtocol]
-    quantised: dict[str, Quantised]
+    quantized: dict[str, Quantized]
 
 
 def settled(
     nodes: Sequence[Node],
     outputs: Sequence[str],
     parameters: Mapping[str, ir.TensorProtocol],
-    quantised: Mapping[str, Quantised | None],
+    quantized: Mapping[str, Quantized | None],
 ) -> Settled:
     """Return a function in which primitives compute in integers where they can."""
-    held = {name: x for name, x in parameters.items() if isinstance(x, Dequantised)}
-    known = {name: meaning for name, meaning in quantised.items() if meaning is not None}
-    whole = needed(list(_computed(nodes, outputs, parameters, quantised)), outputs)
-    nodes = [_marked(node, held, quantised) for node in whole]
+    held = {name: x for name, x in parameters.items() if isinstance(x, Dequantized)}
+    known = {name: meaning for name, meaning in quantized.items() if meaning is not None}
+    whole = needed(list(_computed(nodes, outputs, parameters, quantized)), outputs)
+    nodes = [_marked(node, held, quantized) for node in whole]
     uses = [(name, node, place) for node in nodes for place, name in enumerate(node.inputs) if name in held]
     wide = {name for name, node, place in uses if not _fits(node, place, held[name])}
     stored = dict(parameters)
@@ -104,10 +104,10 @@ def _computed(
     nodes: Sequence[Node],
     outputs: Sequence[str],
     parameters: Mapping[str, ir.TensorProtocol],
-    quantised: Mapping[str, Quantised | None],
+    quantized: Mapping[str, Quantized | None],
 ) -> Iterator[Node]:
     """Yield the nodes, those between casts without these if there is a kernel of integers."""
-    up = {n.outputs[0]: n.inputs[0] for n in nodes if n.primitive == _CAST and n.outputs[0] not in quantised}
+    up = {n.outputs[0]: n.inputs[0] for n in nodes if n.primitive == _CAST and n.outputs[0] not in quantized}
     uses = Counter(name for node in nodes for name in node.inputs) + Counter(outputs)
     down = {n.inputs[0]: n for n in nodes if n.primitive == _CAST and uses[n.inputs[0]] == 1}
     made: set[str] = set()
@@ -130,18 +130,18 @@ def _all_whole(node: Node, up: Mapping[str, str], parameters: Mapping[str, ir.Te
         held = parameters.get(name)
         if held is None and name not in up:
             return False
-        if held is not None and not (isinstance(held, Dequantised) and _fits(node, place, held, _COMPUTED)):
+        if held is not None and not (isinstance(held, Dequantized) and _fits(node, place, held, _COMPUTED)):
             return False
     return True
 
 
-def _marked(node: Node, held: Mapping[str, Dequantised], quantised: Mapping[str, Quantised | None]) -> Node:
-    """Return a node with the kind of its quantisation."""
+def _marked(node: Node, held: Mapping[str, Dequantized], quantized: Mapping[str, Quantized | None]) -> Node:
+    """Return a node with the kind of its quantization."""
     if _KIND in node.attributes:
         return node
     if node.primitive == _CAST:
         kind = _COMPUTED
-    elif any(quantised.get(name, node) is None for name in node.inputs):
+    elif any(quantized.get(name, node) is None for name in node.inputs):
         kind = _DYNAMIC
     elif any(name in held and _fits(node, place, held[name]) for place, name in enumerate(node.inputs)):
         kind = _STORED
@@ -150,10 +150,10 @@ def _marked(node: Node, held: Mapping[str, Dequantised], quantised: Mapping[str,
     return replace(node, attributes={**node.attributes, _KIND: kind})
 
 
-def _fits(node: Node, place: int, held: Dequantised, kind: int = 0) -> bool:
+def _fits(node: Node, place: int, held: Dequantized, kind: int = 0) -> bool:
     """Return True if a node can read a constant in integers: readers know where the channels are."""
     if held.whole.dtype is ir.DataType.INT32 or place == _BIAS:
         return held.whole.dtype is ir.DataType.INT32 and (kind or node.attributes.get(_KIND)) == _COMPUTED
     layout = Layout.NHWC if node.attributes.get("format") else Layout.NCHW
-    axis = quantised_axis(node.primitive, place, node.attributes, layout)
+    axis = quantized_axis(node.primitive, place, node.attributes, layout)
     return held.axis is None or held.axis == axis % len(held.order)

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.converter.integers import Dequantised, settled
+from pinnace.converter.integers import Dequantized, settled
 from pinnace.converter.tidy import needed, tidied
 from pinnace.ops import signatures, structure
 from pinnace.ops.builder import Builder
 from pinnace.ops.values import Unsupported, Value
-from pinnace.program import DTYPES, Dialect, Function, Input, Layout, Literal, Node, Quantised, TypeInfo
+from pinnace.program import DTYPES, Dialect, Function, Input, Layout, Literal, Node, Quantized, TypeInfo
 
 _SMALL = 256
 """Bytes up to which a tensor is a constant of the program and not a parameter."""
@@ -52,7 +52,7 @@ class Primitives(Builder):
         """The name of the ONNX node that is raised."""
         self.node: ir.Node | None = None
         """The ONNX node whose rule runs."""
-        self.quantised: dict[str, Quantised | None] = {}
+        self.quantized: dict[str, Quantized | None] = {}
         """The numbers that integers of int8 tensors stand for, None if only the run knows."""
         self.literals: dict[str, Literal] = {}
         self.parameters: dict[str, ir.TensorProtocol] = {}
@@ -223,7 +223,7 @@ class Primitives(Builder):
             if x.dtype is None or x.shape is None:
                 continue
             declared = type_of(x)
-            if name in self.quantised:  # in ONNX these may be of uint8, or floats
+            if name in self.quantized:  # in ONNX these may be of uint8, or floats
                 declared = declared._replace(dtype=ir.DataType.INT8)
             types, place = self._parts.get(name, ([None], 0))
             types[place] = declared
@@ -303,13 +303,13 @@ class Primitives(Builder):
         nodes = tidied(list(self.written.values()), outputs, dtypes, stored)
         if nodes and not nodes[-1].primitive:  # MindSpore Lite's process ends at tail calls that are not said
             nodes[-1].attributes = {"is_tail_call": list(nodes[-1].outputs) == list(outputs)}
-        nodes, stored, quantised = settled(nodes, outputs, stored, self.quantised)
+        nodes, stored, quantized = settled(nodes, outputs, stored, self.quantized)
         read = {name for node in nodes for name in node.inputs}
         parameters = {name: tensor for name, tensor in stored.items() if name in read}
         for name in self.parameters.keys() & read if self.half else ():  # nodes compute in their own types
             if _fits_half(parameters[name]):
                 parameters[name] = _in_half(parameters[name])
-        return Function(self.function, inputs, outputs, nodes, parameters, others, quantised)
+        return Function(self.function, inputs, outputs, nodes, parameters, others, quantized)
 
 
 def _is_small(tensor: ir.TensorProtocol) -> bool:
@@ -318,12 +318,12 @@ def _is_small(tensor: ir.TensorProtocol) -> bool:
         raise Unsupported(
             "is of element type STRING, which MindSpore does not have: leave texts to the program around it"
         )
-    return tensor.nbytes <= _SMALL and not isinstance(tensor, Dequantised)
+    return tensor.nbytes <= _SMALL and not isinstance(tensor, Dequantized)
 
 
 def _fits_half(tensor: ir.TensorProtocol) -> bool:
     """Return True for float32 within the range of float16, which is read for it and given up."""
-    if tensor.dtype is not ir.DataType.FLOAT or isinstance(tensor, Dequantised):
+    if tensor.dtype is not ir.DataType.FLOAT or isinstance(tensor, Dequantized):
         return False
     return bool(np.abs(tensor.numpy()).max(initial=0.0) <= np.finfo(np.float16).max)
 

@@ -1,4 +1,4 @@
-"""Sections of a configuration that ask for quantisation, with MindSpore Lite's names."""
+"""Sections of a configuration that ask for quantization, with MindSpore Lite's names."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pinnace.converter.calibration import Calibration
-from pinnace.converter.quantisation import Quantisation
 from pinnace.errors import ConfigError, NotSupportedError, warn
 from pinnace.options.forms import Number, TextFormat, Words
+from pinnace.quantization.calibration import Calibration
+from pinnace.quantization.files import Quantization
 
 Sections = Mapping[str, Mapping[str, str]]
 
@@ -100,8 +100,8 @@ _IDLE = (
 """Keys that change nothing."""
 
 
-def quantisation(sections: Sections) -> Quantisation | None:
-    """Return the quantisation that sections ask for, None if none.
+def quantization(sections: Sections) -> Quantization | None:
+    """Return the quantization that sections ask for, None if none.
 
     Raises ConfigError with section and key for a wrong value, and NotSupportedError for one that Pinnace does
     not have; warns of sections and keys without effect.
@@ -120,7 +120,7 @@ def quantisation(sections: Sections) -> Quantisation | None:
         raise ConfigError("FULL_QUANT needs calibrate_path and calibrate_size in [data_preprocess_param]")
     mixed = sections.get("mixed_bit_weight_quant_param", {})
     own = sections.get({"stored": "weight_quant_param", "int8": "full_quant_param"}.get(method, ""), {})
-    return Quantisation(
+    return Quantization(
         method,
         _bits(common, method),
         int(common.get("min_quant_weight_size") or 0),
@@ -175,7 +175,7 @@ def _calibration(given: Mapping[str, str]) -> Calibration | None:
         "std": [float(x) for x in _split(given.get("normalize_std", "").strip("[]"))],
         "size": _pair(given, "resize"),
         "crop": _pair(given, "center_crop"),
-        "colours": given.get("image_to_format") or "BGR",
+        "colors": given.get("image_to_format") or "BGR",
         "filter": _FILTERS[given.get("resize_method") or "LINEAR"],
     }
     if 0 in more["std"]:

@@ -39,7 +39,7 @@ class Part:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 
-    def serialised(self, source: str) -> bytes:
+    def serialized(self, source: str) -> bytes:
         """Return the part as an ONNX file. Raises NotSupportedError if it is too large for one."""
         try:
             return bytes(ir.to_proto(self.model).SerializeToString())

@@ -70,7 +70,7 @@ def _of_ssh(host: str) -> str:
     return "localhost" if jumps else facts.get("hostname", host)
 
 
-def travelling(environment: Mapping[str, str]) -> dict[str, str]:
+def traveling(environment: Mapping[str, str]) -> dict[str, str]:
     """Select the variables that are passed to ranks on other hosts."""
     return {n: value for n, value in environment.items() if n.startswith(_TRAVELS) and n != SECRET}
 

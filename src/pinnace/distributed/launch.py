@@ -19,7 +19,7 @@ from secrets import token_hex
 from types import FrameType
 from typing import IO
 
-from pinnace.distributed.hosts import check, is_here, places, remote, travelling
+from pinnace.distributed.hosts import check, is_here, places, remote, traveling
 from pinnace.distributed.listener import SECRET
 from pinnace.distributed.start import COMMUNICATOR
 from pinnace.distributed.tables import BASE_PORT
@@ -37,7 +37,7 @@ import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
-"""Runs python so that it ends with mpirun, which does not end ranks that have not initialised MPI."""
+"""Runs python so that it ends with mpirun, which does not end ranks that have not initialized MPI."""
 _TAGGED = re.compile(r"\[\S+,(\d+)\]<std(?:out|err)>: ?(.*)", re.DOTALL)
 
 
@@ -81,7 +81,7 @@ def by_mpirun(program: str, where: Sequence[str], agent: str, command: Sequence[
     variables: list[str] = []
     if any(where):
         options += ["--prtemca", "plm_ssh_agent", agent]
-        for name in sorted(travelling({**os.environ, **_UNBUFFERED})):
+        for name in sorted(traveling({**os.environ, **_UNBUFFERED})):
             variables += ["-x", name]
     parts: list[str] = []
     for rank, host in enumerate(where):
@@ -121,7 +121,7 @@ def _by_hand(where: Sequence[str], agent: str, way: str, command: Sequence[str],
             if is_here(host):
                 started.append(_start(own, {**variables, SECRET: secret}))
             else:
-                travel = travelling(os.environ) | _UNBUFFERED | variables
+                travel = traveling(os.environ) | _UNBUFFERED | variables
                 started.append(_start(remote(host, agent, travel, own), {}, subprocess.PIPE))
                 _send_secret(started[-1], secret)
             forwards += _forward(started[-1], rank, show)

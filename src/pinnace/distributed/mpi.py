@@ -66,8 +66,8 @@ class Mpi:
         made: dict[Ranks, Mpi4py] = {}
         for group in groups:
             inside = self.rank in group
-            colour = 0 if inside else self._mpi.UNDEFINED
-            made[group] = self._world.Split(colour, group.index(self.rank) if inside else 0)
+            color = 0 if inside else self._mpi.UNDEFINED
+            made[group] = self._world.Split(color, group.index(self.rank) if inside else 0)
         return _MpiLink(self._mpi, self._world.Dup(), made, self.watch)
 
     def _leave(self) -> None:

@@ -85,7 +85,7 @@ def _reduced_fixed(b: Builder, node: ir.Node, value: ir.Value) -> bool:
 
 
 def _rows_fixed(b: Builder, node: ir.Node, value: ir.Value) -> bool:
-    """Return True for what is normalised in rows of a fixed length that is not 0; there may be no rows."""
+    """Return True for what is normalized in rows of a fixed length that is not 0; there may be no rows."""
     return value is node.inputs[0] and all(b.shape(value)[node.attributes.get_int("axis", -1) :])
 
 

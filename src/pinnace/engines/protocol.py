@@ -143,7 +143,7 @@ class Engine(Protocol):
         """Make an executable without storing anything. Raises `EngineError` or `LackingKernelsError`."""
 
     def compile(self, graph: Compilable, source: Source, target: Target, folder: Path) -> Compiled:
-        """Optimise a graph, and write what `load` needs to the empty `folder` and its subfolder TENSORS.
+        """Optimize a graph, and write what `load` needs to the empty `folder` and its subfolder TENSORS.
 
         Raises as `build` does, and `OSError` if the folder cannot be written.
         """

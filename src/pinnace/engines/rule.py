@@ -20,7 +20,7 @@ from pinnace.options.table import MEMORY
 from pinnace.options.target import Target
 
 WEIGHTS_OF_16_BITS = "weights16"
-"""The form (`pinnace.quantising`) in which OpenVINO holds the weights of products in float16."""
+"""The form (`pinnace.quantization`) in which OpenVINO holds the weights of products in float16."""
 
 _SMALL = 2e6
 """Multiplications up to which a model without convolutions gets one thread and onnxruntime, also in 16 bits:
@@ -120,7 +120,7 @@ class _Multiplications:
             self._narrow += groups > 1 and len(kernel) > 1 and 1 < kernel[1] < _BLOCK
             self._integers += _is_of_integers(node)
         elif node.op_type in ("MatMul", "Gemm"):
-            weight = _dequantised(node.inputs[1])
+            weight = _dequantized(node.inputs[1])
             if weight is not None and ir.convenience.get_const_tensor(weight) is not None:
                 self._products += 1
                 self._weights += math.prod(_sizes(weight))
@@ -195,11 +195,11 @@ def _sizes(value: ir.Value | None) -> tuple[int, ...]:
     return tuple(size if isinstance(size, int) else 1 for size in value.shape)
 
 
-def _dequantised(value: ir.Value | None) -> ir.Value | None:
-    """Return the integers of a quantised value, else the value."""
+def _dequantized(value: ir.Value | None) -> ir.Value | None:
+    """Return the integers of a quantized value, else the value."""
     maker = None if value is None else value.producer()
     return value if maker is None or maker.op_type != "DequantizeLinear" else maker.inputs[0]
 
 
 def _is_of_integers(node: ir.Node) -> bool:
-    return all(_dequantised(value) is not value for value in node.inputs[:2])
+    return all(_dequantized(value) is not value for value in node.inputs[:2])

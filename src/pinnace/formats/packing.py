@@ -1,6 +1,6 @@
-"""Unpacking and dequantising of weights that MindSpore Lite stores compressed.
+"""Unpacking and dequantizing of weights that MindSpore Lite stores compressed.
 
-A quantised weight holds integers q, and represents
+A quantized weight holds integers q, and represents
 
     (q - zeroPoint) * scale * varCorr + meanCorr
 
@@ -33,7 +33,7 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.errors import ModelFormatError
-from pinnace.program import Quantised
+from pinnace.program import Quantized
 from pinnace.weights.source import Source
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 """`scale`, `zeroPoint`, `varCorr`, `meanCorr` and `numBits` of one channel."""
 STORAGE_ONLY = (2, 4)
-"""The `QuantType`s of nodes that compute with dequantised weights."""
+"""The `QuantType`s of nodes that compute with dequantized weights."""
 Bytes = np.ndarray[tuple[Any, ...], np.dtype[np.uint8]]
 Floats = np.ndarray[tuple[Any, ...], np.dtype[np.float32]]
 Integers = np.ndarray[tuple[Any, ...], np.dtype[np.int32]]
@@ -52,7 +52,7 @@ _EXPANSION, _DECODED = 320, 64
 are decoded one by one.
 """
 _MAX_ELEMENTS = {True: 1 << 26, False: 1 << 24}
-"""Maximum of elements of a model's quantised weights, 256 MiB as float32, and of those decoded one by one."""
+"""Maximum of elements of a model's quantized weights, 256 MiB as float32, and of those decoded one by one."""
 _FOR_A_BYTE = 8
 """Further elements for each byte of the model's files: those of one-bit weights."""
 _CHUNK = 1 << 16
@@ -61,11 +61,11 @@ _STORED: Mapping[ir.DataType, np.dtype[np.generic]] = {
     ir.DataType.INT8: np.dtype("i1"),
     ir.DataType.INT16: np.dtype("<i2"),
 }
-"""Element types of quantised weights."""
+"""Element types of quantized weights."""
 
 _LARGEST = float(np.finfo(np.float32).max)
 _IDENTITY = {"zeroPoint": 0, "scale": 1.0, "varCorr": 1.0, "meanCorr": 0.0}
-"""The parameters of values that are not quantised."""
+"""The parameters of values that are not quantized."""
 
 
 class Pack(NamedTuple):
@@ -75,7 +75,7 @@ class Pack(NamedTuple):
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
     bits: int
-    quantised: bool
+    quantized: bool
     zero_point: Integers
     scale: Floats
     shift: Floats
@@ -84,9 +84,9 @@ class Pack(NamedTuple):
     def unpack(self, data: Bytes) -> Floats:
         """Unpack the stored bytes `data`. Raises `ModelFormatError` if they are damaged."""
         count = math.prod(self.shape)
-        if count > (_EXPANSION if self.quantised else _DECODED) * len(data):
+        if count > (_EXPANSION if self.quantized else _DECODED) * len(data):
             raise self.error(f"{len(data)} bytes cannot hold {count} elements")
-        if not self.quantised:
+        if not self.quantized:
             return _fse(self, data, count).reshape(self.shape)
         integers = _INTEGERS[self.kind](self, data, count).reshape(self.shape)
         integers -= self.zero_point
@@ -106,9 +106,9 @@ class ElementBudget:
 
     def take(self, pack: Pack) -> None:
         """Count a weight. Raises its error if the limit is exceeded."""
-        self._taken[pack.quantised] += math.prod(pack.shape)
-        bound = _MAX_ELEMENTS[pack.quantised] + _FOR_A_BYTE * self._source.size
-        if self._taken[pack.quantised] > bound:
+        self._taken[pack.quantized] += math.prod(pack.shape)
+        bound = _MAX_ELEMENTS[pack.quantized] + _FOR_A_BYTE * self._source.size
+        if self._taken[pack.quantized] > bound:
             raise pack.error(f"and the packed weights before it have more than {bound} elements")
 
 
@@ -124,14 +124,14 @@ def of(
 
     `axis` is that of the channels. `error` creates the error for data that cannot be unpacked.
     """
-    quantised = kind != "FSE"
-    if quantised and kind not in _INTEGERS:
+    quantized = kind != "FSE"
+    if quantized and kind not in _INTEGERS:
         raise error(f"is packed as {kind}, which is not supported")
-    if quantised and (not rows or dtype not in _STORED):
+    if quantized and (not rows or dtype not in _STORED):
         raise error(f"is packed as {kind} without its parameters")
     stored = _STORED.get(dtype, np.dtype("<f4"))
     bits = int(rows[0]["numBits"]) if rows else 0
-    if quantised and kind != "NONE" and not 1 <= bits <= 8 * stored.itemsize:
+    if quantized and kind != "NONE" and not 1 <= bits <= 8 * stored.itemsize:
         raise error(f"has {bits} bits in {stored.name}")
     layout = _channel_shape(shape, axis, len(rows), error)
 
@@ -145,7 +145,7 @@ def of(
     zero_point = column(lambda p: p["zeroPoint"]).astype(np.int32)
     scale = column(lambda p: p["scale"] * p["varCorr"]).astype(np.float32)
     shift = column(lambda p: p["meanCorr"]).astype(np.float32)
-    return Pack(kind, shape, stored, bits, quantised, zero_point, scale, shift, error)
+    return Pack(kind, shape, stored, bits, quantized, zero_point, scale, shift, error)
 
 
 def bit_packed(whole: npt.NDArray[np.generic], bits: int) -> Bytes:
@@ -163,14 +163,14 @@ def shared_axis(before: int | None, axis: int) -> int:
     return axis if before is None else max(before, axis)
 
 
-def quantised(rows: Sequence[Row], axis: int) -> Quantised | None:
+def quantized(rows: Sequence[Row], axis: int) -> Quantized | None:
     """Return the parameters of a tensor that is computed with as integers; None if they shift their
     channels.
     """
     if any(row["meanCorr"] for row in rows):
         return None
     scale = tuple(float(row["scale"] * row["varCorr"]) for row in rows)
-    return Quantised(scale, tuple(int(row["zeroPoint"]) for row in rows), axis if len(rows) > 1 else None)
+    return Quantized(scale, tuple(int(row["zeroPoint"]) for row in rows), axis if len(rows) > 1 else None)
 
 
 def float32(name: str, shape: tuple[int, ...], values: Callable[[], Floats]) -> ir.TensorProtocol:

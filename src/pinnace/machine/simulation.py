@@ -83,7 +83,7 @@ def _left(kind: str, count: int) -> list[int]:
 
 
 def slice_of(cores: Sequence[int], place: int, count: int) -> tuple[int, ...]:
-    """Return the cores of device `place` of `count`: neighbours, evenly divided; shared if there are
+    """Return the cores of device `place` of `count`: neighbors, evenly divided; shared if there are
     too few.
     """
     if len(cores) < count:

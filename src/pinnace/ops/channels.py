@@ -1,4 +1,4 @@
-"""The axis along which scales of a quantised weight differ, by the primitive that reads it.
+"""The axis along which scales of a quantized weight differ, by the primitive that reads it.
 
 What the converter of MindSpore Lite 2.0.0 does with weights whose dimensions all differ.
 """
@@ -11,7 +11,7 @@ from typing import Any
 from pinnace.program import Layout
 
 
-def quantised_axis(
+def quantized_axis(
     primitive: str, position: int, attributes: Mapping[str, Any], layout: Layout, gathered: int = 0
 ) -> int:
     """The axis of the weight that a node has as an input; `gathered` is that of a Gather."""

@@ -18,7 +18,7 @@ import onnx_ir as ir
 from pinnace.ops.attention import written
 from pinnace.ops.builder import Builder
 from pinnace.ops.families import find
-from pinnace.ops.quantised import dequantising, stored
+from pinnace.ops.quantized import dequantizing, stored
 from pinnace.ops.table import TABLE, Dtype, Lowering, Primitive, Tensor
 from pinnace.ops.values import RankUnknown, Unsupported, Value
 from pinnace.program import Dialect
@@ -99,7 +99,7 @@ def _mindspore(b: Builder, name: str, *inputs: Value) -> Value:
     return row.lower(b, inputs, {})
 
 
-# -- normalisation and activation ------------------------------------------------------------------
+# -- normalization and activation ------------------------------------------------------------------
 
 
 @custom("RmsNorm", "FusedRmsNormNZ")
@@ -324,7 +324,7 @@ def ascend_quant(
 @custom("AscendDequant")
 def ascend_dequant(b: Builder, x: Tensor, deq_scale: Tensor) -> Value:
     """Cast, Mul by the scale, Cast to float16."""
-    return b.cast(b.op("Mul", b.cast(x, _FLOAT), dequantising(b, deq_scale)), _FLOAT16)
+    return b.cast(b.op("Mul", b.cast(x, _FLOAT), dequantizing(b, deq_scale)), _FLOAT16)
 
 
 @custom("QuantBatchMatmul", "QuantBatchMatmulV3")

@@ -12,7 +12,7 @@ from pinnace.ops.table import Dtype, Ints, Items, Tensor, Tensors, primitive
 from pinnace.ops.values import Unsupported, Value
 
 _AROUND = ((-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1))
-"""Neighbours of NeighborExchangeV2, as steps down and to the right: from the top clockwise."""
+"""Neighbors of NeighborExchangeV2, as steps down and to the right: from the top clockwise."""
 
 
 def _uneven(b: Builder, group: Group, x: ir.Value, sends: Sequence[int], receives: Sequence[int]) -> ir.Value:

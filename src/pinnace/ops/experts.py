@@ -10,7 +10,7 @@ import onnx_ir as ir
 from pinnace.ops import binding
 from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
-from pinnace.ops.quantised import widened
+from pinnace.ops.quantized import widened
 from pinnace.ops.table import Arguments, Tensor, primitive
 from pinnace.ops.values import Unsupported, Value
 

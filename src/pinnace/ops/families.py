@@ -25,7 +25,7 @@ _FAMILIES = """
     cumulative custom custom_delta detection diagonal exchange experts factor filling image index linalg
     lite_array lite_detect lite_image lite_math lite_nn lite_quant lite_recurrent lite_sparse
     lite_speech loss math matrix_diagonal norm order padding parts patches pool
-    quantised recurrent reduce resize scalar
+    quantized recurrent reduce resize scalar
     segments signal slicing solve special state structure text unique views
 """
 """The modules that enter rows; the last one looks for rows of the others."""

@@ -1,4 +1,4 @@
-"""Images: sampling, rearranging, colours."""
+"""Images: sampling, rearranging, colors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _channels(op: Builder, x: Tensor) -> Tensors:
 
 
 def _hsv_of(op: Builder, image: Tensor) -> Tensor:
-    """Colours are the last dimension."""
+    """Colors are the last dimension."""
     red, green, blue = _channels(op, image)
     value = op.ReduceMax(image, [-1], keepdims=1)
     width = value - op.ReduceMin(image, [-1], keepdims=1)
@@ -51,7 +51,7 @@ def _hsv_of(op: Builder, image: Tensor) -> Tensor:
 
 @primitive("HSVToRGB")
 def _rgb_of(op: Builder, x: Tensor) -> Value:
-    """Colours are the last dimension."""
+    """Colors are the last dimension."""
     hue, saturation, value = _channels(op, x)
     turn = hue * 6.0
     red, green, blue = op.Abs(turn - 3.0) - 1.0, 2.0 - op.Abs(turn - 2.0), 2.0 - op.Abs(turn - 4.0)
@@ -254,4 +254,4 @@ def extract_volume_patches(b: Builder, x: Tensor, kernel_size: Ints, strides: In
     return b.reshape(b.transpose(apart, (0, 2, 1, 3, 4, 5)), [batch, places * channels, *sizes])
 
 
-# -- colours, in the last dimension ----------------------------------------------------------------
+# -- colors, in the last dimension ----------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Order of dimensions: what images and weights look like to ONNX, which knows channels first only.
 
 A model whose images have their channels last (`b.layout`) is lowered with a `Transpose` before and one
-after each operator on images. Neighbouring ones meet and vanish here; those with elementwise operators
+after each operator on images. Neighboring ones meet and vanish here; those with elementwise operators
 between them are moved together and cancelled by the engine.
 """
 
@@ -23,7 +23,7 @@ def permuted(b: Builder, x: ir.Value, perm: tuple[int, ...]) -> ir.Value:
     1. A permutation that changes nothing is no node.
     2. A weight of which only dimensions of size 1 move has the same bytes: it stays where it lies.
     3. A transposed tensor is transposed from where it came.
-    4. Of a quantised weight the integers are reordered: engines look for their meaning beside its use.
+    4. Of a quantized weight the integers are reordered: engines look for their meaning beside its use.
     """
     if sorted(perm) != list(range(len(perm))):
         raise Unsupported(f"has {list(perm)} as the order of dimensions, which is not a permutation")
@@ -91,7 +91,7 @@ def _is_weight(x: ir.Value | None) -> bool:
 
 
 def _permuted_integers(b: Builder, node: ir.Node, perm: tuple[int, ...]) -> ir.Value:
-    """A quantised weight of which the integers are reordered."""
+    """A quantized weight of which the integers are reordered."""
     integers, *parameters = node.inputs
     assert integers is not None
     axis = node.attributes.get("axis")

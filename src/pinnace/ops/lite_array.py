@@ -279,7 +279,7 @@ def split_with_overlap(
     extend_top: Ints = (),
     extend_bottom: Ints = (),
 ) -> Value:
-    """Slice for each part, with what it has of its neighbours."""
+    """Slice for each part, with what it has of its neighbors."""
     size = b.static_shape(x)[split_dim]
     borders = [size * sum(ratio[:i]) // sum(ratio) for i in range(number_split + 1)]
     parts = []

@@ -46,9 +46,9 @@ def prior_box(
     half = np.array(sizes, np.float64) / 2
     x = (np.arange(columns) + offset) * (width / columns)
     y = (np.arange(rows) + offset) * (height / rows)
-    centre = np.stack(np.broadcast_arrays(x[None, :, None], y[:, None, None]), -1)
+    center = np.stack(np.broadcast_arrays(x[None, :, None], y[:, None, None]), -1)
     scale = np.array([width, height])
-    corners = np.concatenate([(centre - half) / scale, (centre + half) / scale], -1).reshape(-1)
+    corners = np.concatenate([(center - half) / scale, (center + half) / scale], -1).reshape(-1)
     corners = corners.clip(0, 1) if clip else corners
     spread = np.resize(np.array(variances or (0.1,), np.float64), corners.shape)
     dims = (1, 2, -1, 1) if b.layout is Layout.NCHW else (1, -1, 1, 2)  # the same order of numbers in either
@@ -133,10 +133,10 @@ def _decoded(b: Builder, boxes: Tensor, anchors: Tensor, scale: Floats) -> Tenso
         b.op("Slice", b.op("Reshape", anchors, [1, -1, 4]), [i], [i + 2], [2]) for i in (0, 2)
     )
     size_scale = np.asarray(scale[:2], np.float32)
-    centre_scale = np.asarray(scale[:1:-1], np.float32)  # x before y
-    centre = b.op("Add", b.op("Mul", b.op("Div", y_x, centre_scale), anchor_size), anchor_y_x)
+    center_scale = np.asarray(scale[:1:-1], np.float32)  # x before y
+    center = b.op("Add", b.op("Mul", b.op("Div", y_x, center_scale), anchor_size), anchor_y_x)
     half = b.op("Mul", b.op("Mul", b.op("Exp", b.op("Div", size, size_scale)), anchor_size), 0.5)
-    return b.op("Concat", b.op("Sub", centre, half), b.op("Add", centre, half), axis=2)
+    return b.op("Concat", b.op("Sub", center, half), b.op("Add", center, half), axis=2)
 
 
 Found = tuple[Tensor, Tensor, Tensor]

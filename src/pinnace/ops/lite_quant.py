@@ -1,7 +1,7 @@
-"""MindSpore Lite: quantised tensors.
+"""MindSpore Lite: quantized tensors.
 
 Where a file says what the integers of a tensor stand for, nodes see those numbers, after they have been
-stored as integers (`quantisation.stored`): QuantizeLinear and DequantizeLinear stand around every operator,
+stored as integers (`quantization.stored`): QuantizeLinear and DequantizeLinear stand around every operator,
 and engines put operators on integers in the place of the three.
 """
 
@@ -11,7 +11,7 @@ from typing import Literal
 
 import onnx_ir as ir
 
-from pinnace.ops import quantised
+from pinnace.ops import quantized
 from pinnace.ops.builder import Builder
 from pinnace.ops.lite_math import lite
 from pinnace.ops.math import is_float
@@ -65,6 +65,6 @@ def fake_quant(
     b: Builder, x: Tensor, low: Tensor, high: Tensor, num_bits: int = 8, narrow_range: bool = False
 ) -> Value:
     """Clip, Div, Round, Mul, with a range moved to have zero on a step; channels are last."""
-    return quantised.fake_quant_with_bounds(
+    return quantized.fake_quant_with_bounds(
         b, x, low, high, num_bits=num_bits or 8, narrow_range=narrow_range
     )

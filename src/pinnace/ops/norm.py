@@ -1,4 +1,4 @@
-"""Normalisation."""
+"""Normalization."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _instance_norm(
     if is_training:
         return (op.InstanceNormalization(x, gamma, beta, epsilon=epsilon), mean, variance)
     if mean is None or variance is None:
-        raise Unsupported("normalises by a mean and a variance, and has but one of them or none")
+        raise Unsupported("normalizes by a mean and a variance, and has but one of them or none")
     spread = op.Sqrt(variance + epsilon)
     y = (x - mean) / spread
     return (y * gamma + beta, mean, variance)

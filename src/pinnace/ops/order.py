@@ -125,7 +125,7 @@ def _nth_element(op: Builder, x: Tensor, n: int, reverse: bool = False) -> Value
 
 @primitive("Quantile")
 def _quantile(op: Builder, x: Tensor, q: Tensor, dim: int | None = None, keep_dims: bool = False) -> Value:
-    """TopK of all elements, and Gather of the two neighbours of each place."""
+    """TopK of all elements, and Gather of the two neighbors of each place."""
     if dim is None or dim == _ALL:
         if keep_dims:
             raise Unsupported("keeps the dimensions of a quantile over everything")

@@ -161,7 +161,7 @@ def cubic_weights(
 ) -> npt.NDArray[np.float64]:
     """The share of each of `length` pixels in each of `size`: (size, length).
 
-    Keys' cubic with a = -1/2, pixels outside left out, for half-pixel centres; else a = -3/4, and the
+    Keys' cubic with a = -1/2, pixels outside left out, for half-pixel centers; else a = -3/4, and the
     pixels at the edge stand for those outside.
     """
     a = -0.5 if half_pixel_centers else -0.75

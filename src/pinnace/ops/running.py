@@ -43,7 +43,7 @@ def repeated(
 
 
 Join = Callable[[Sequence[Tensor], Sequence[Tensor], Tensor], Sequence[Tensor]]
-"""The result over two neighbouring stretches, of the earlier, the later, and where there is an earlier."""
+"""The result over two neighboring stretches, of the earlier, the later, and where there is an earlier."""
 
 
 def running(b: Builder, first: Sequence[Tensor], axis: int, join: Join) -> tuple[Tensor, ...]:

@@ -132,7 +132,7 @@ def _log_beta(op: Builder, p: Tensor, q: Tensor) -> Value:
 
 
 def _gammas(op: Builder, a: Tensor, x: Tensor) -> Tensors:
-    """The regularised incomplete gamma function P, and Q, which is 1 - P, of float64."""
+    """The regularized incomplete gamma function P, and Q, which is 1 - P, of float64."""
     nothing = op.Equal(x, 0.0)  # of any parameter, to MindSpore
     a, x = a + x * 0.0, x + a * 0.0
     small = op.LessOrEqual(x, a + 1.0)

@@ -237,7 +237,7 @@ SECTIONS: Mapping[str, Section] = {
             "input_shape": _shape("gpu", _GPU),
             "dynamic_dims": _free(RANGES, "gpu", _GPU),
             "opt_dims": Option(
-                "sizes that kernels are optimised for", _TENSORRT, "only TensorRT optimises for sizes", RANGES
+                "sizes that kernels are optimized for", _TENSORRT, "only TensorRT optimizes for sizes", RANGES
             ),
             "precision_mode": Option(
                 "as `context.gpu.precision_mode`",

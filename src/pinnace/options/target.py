@@ -24,7 +24,7 @@ class Target:
     `dynamic_dims` the allowed sizes of free dimensions (`shapes.sizes`), given by the option
     `dynamic_dims_option`, `output_type` the element type of
     the outputs ("FP16", "FP32" or "UINT8"), if requested; `form` is the text of the form with fewer bits that
-    a tuning found (`quantising.form`). With
+    a tuning found (`quantization.scheme`). With
     `fewer_threads` a small model gets one thread. `rank` is that of this process and `ranks` their number, as
     far as the user sets them; `groups` is the path of the file of groups.
     """

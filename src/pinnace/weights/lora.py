@@ -6,7 +6,7 @@ An adapter holds for some modules of a network two small matrices each, `down` (
     W + scale * alpha / rank * (up @ down)
 
 (Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021, section 4.1; `alpha` defaults to the
-rank; PEFT's rank-stabilised kind divides by the root of the rank: Kalajdzievski, "A Rank Stabilization
+rank; PEFT's rank-stabilized kind divides by the root of the rank: Kalajdzievski, "A Rank Stabilization
 Scaling Factor for Fine-Tuning with LoRA", 2023.) For a convolution, `down` has kernel dimensions after the
 two, and `up` has a kernel of size 1.
 

@@ -5,7 +5,7 @@
 CHECKOUT has the repository's files; the scripts whose names contain a WORD are run, all by default. It needs torch,
 transformers and Pinnace. Every script gets small models with random weights (`rows.py`, `models.py`), which upstream's
 documented `converter_lite` command converts. It runs three times: with the `mindspore_lite` of `oracle/`, which
-is onnxruntime without optimisation, under `pinnace exec` on the CPU, and likewise on a simulated Ascend. What
+is onnxruntime without optimization, under `pinnace exec` on the CPU, and likewise on a simulated Ascend. What
 the predictions gave, what the script printed (but for times and memory) and the files that it wrote are compared.
 `--results` keeps the results, so that a later run of a few
 scripts renews theirs alone. `--write` writes the table of the manual; the commits are those that `CHECKOUT/commits.txt` names, a line

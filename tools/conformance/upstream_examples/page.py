@@ -19,7 +19,7 @@ converter_lite --fmk=ONNX --modelFile=./NAME.onnx --outputFile=./NAME --optimize
 ```
 
 and runs the script on the CPU and on a simulated Ascend. "right" means that everything agrees with onnxruntime without
-optimisation on the same ONNX models and inputs: what the predictions gave (to 2e-4 of the largest value), what the script
+optimization on the same ONNX models and inputs: what the predictions gave (to 2e-4 of the largest value), what the script
 printed, generated text included, and the files that it wrote. The models have upstream's inputs and outputs, but not its
 networks or weights, and nothing ran on an Ascend.
 

@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory, TemporaryFile
 from typing import cast
 
 from pinnace.converter.convert import Conversion, Summary, convert
-from pinnace.converter.optimising import Turn
+from pinnace.converter.optimizing import Turn
 from pinnace.errors import ArgumentValueError, ModelFormatError, NotSupportedError
 from pinnace.formats import FRAMEWORKS
 from pinnace.machine.cgroup import usable_memory

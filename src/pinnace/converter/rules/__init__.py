@@ -38,7 +38,7 @@ MODULES = {
     Dialect.LITE: ("lite", "lite_networks", "integers", "kernels", "shapes"),
 }
 """The modules with rules that write primitives of a dialect."""
-_PARTS = ("parts", "contraction", "places", "quantised", "recurrent", "resize", "sampling", "windows")
+_PARTS = ("parts", "contraction", "places", "quantized", "recurrent", "resize", "sampling", "windows")
 PARTS = {Dialect.MINDSPORE: _PARTS, Dialect.LITE: ("lite_parts", *_PARTS)}
 """The modules with rules that take operators apart into others."""
 _SHARED: defaultdict[str, dict[str, Rule]] = defaultdict(dict)

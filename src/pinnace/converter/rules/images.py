@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.converter.integers import Dequantised
+from pinnace.converter.integers import Dequantized
 from pinnace.converter.primitives import Primitives
 from pinnace.ops.layout import keeps_bytes, reordered_weight, reshaped_weight
 from pinnace.ops.table import Ints, Tensor
@@ -47,7 +47,7 @@ def turned(op: Primitives, x: Tensor, perm: Sequence[int]) -> Tensor:
 
 def _weight(op: Primitives, tensor: ir.TensorProtocol, perm: Ints) -> Tensor:
     """A weight with dimensions reordered when it is written."""
-    if isinstance(tensor, Dequantised):
+    if isinstance(tensor, Dequantized):
         return op.weight(tensor.turned(perm))
     dims = tensor.shape.numpy()
     if keeps_bytes(dims, perm):

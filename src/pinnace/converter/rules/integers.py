@@ -1,6 +1,6 @@
-"""Quantised tensors in MindSpore Lite's dialect (see `rules`).
+"""Quantized tensors in MindSpore Lite's dialect (see `rules`).
 
-A file says of an int8 tensor what its integers stand for (`Primitives.quantised`). ONNX writes the steps
+A file says of an int8 tensor what its integers stand for (`Primitives.quantized`). ONNX writes the steps
 between both as nodes, which become `QuantDTypeCast`; `converter.integers` lets the primitives between two of
 them compute in integers. A constant of integers is a weight like any other until it is written.
 """
@@ -10,12 +10,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.converter.integers import Dequantised
+from pinnace.converter.integers import Dequantized
 from pinnace.converter.primitives import Primitives, number_of, type_of
 from pinnace.converter.rules import images
 from pinnace.ops.table import Tensor
 from pinnace.ops.values import Unsupported
-from pinnace.program import Quantised, TypeInfo
+from pinnace.program import Quantized, TypeInfo
 
 _BYTES = (ir.DataType.INT8, ir.DataType.UINT8)
 _WEIGHTS = (*_BYTES, ir.DataType.INT4, ir.DataType.INT16, ir.DataType.INT32)
@@ -40,7 +40,7 @@ def QuantizeLinear(
         raise Unsupported("has several scales, or other readers than DequantizeLinear: give it one scale")
     last = images.nhwc(op, x) if op.rank(x) == _IMAGE else x
     cast = _cast(op, last, ir.DataType.FLOAT, ir.DataType.INT8)
-    op.quantised[op.name(cast)] = meaning
+    op.quantized[op.name(cast)] = meaning
     return images.nchw(op, cast) if last is not x else cast
 
 
@@ -54,11 +54,11 @@ def DequantizeLinear(
 ) -> Tensor:
     """The floats that integers stand for."""
     if x.const_value is not None and x.dtype in _WEIGHTS and op.rank(x) > 0:
-        return op.weight(Dequantised(x.const_value, _meaning(op, scale, zero, x.dtype, axis)))
+        return op.weight(Dequantized(x.const_value, _meaning(op, scale, zero, x.dtype, axis)))
     last = op.channels_last.get(op.names.get(x, ""), x)
-    if op.names.get(last) not in op.quantised:
+    if op.names.get(last) not in op.quantized:
         raise Unsupported("reads integers that the model computes with: leave them to DequantizeLinear alone")
-    if op.quantised[op.names[last]] is None:
+    if op.quantized[op.names[last]] is None:
         return x
     y = _cast(op, last, ir.DataType.INT8, ir.DataType.FLOAT)
     return y if last is x else images.nchw(op, y)
@@ -70,10 +70,10 @@ def DynamicQuantizeLinear(op: Primitives, x: Tensor) -> tuple[Tensor, ...]:
     products = [product for node in known for product, _ in node.outputs[0].uses()]
     if _readers(op) != {"DequantizeLinear"} or any(not _is_product(node) for node in products):
         raise Unsupported(
-            "gives integers that not only products with constant weights read: dequantise them for others"
+            "gives integers that not only products with constant weights read: dequantize them for others"
         )
     y = op.DynamicQuant(x, dst_type=number_of(ir.DataType.INT8), quantType=_DYNAMIC)
-    op.quantised[op.name(y)] = None
+    op.quantized[op.name(y)] = None
     op.written[op.name(y)].types = (TypeInfo(ir.DataType.INT8, None),)
     return y, y, y
 
@@ -102,7 +102,7 @@ def _cast(op: Primitives, x: Tensor, of: ir.DataType, to: ir.DataType) -> Tensor
 
 def _meaning(
     op: Primitives, scale: Tensor, zero: Tensor | None, dtype: ir.DataType | None, axis: int = 0
-) -> Quantised:
+) -> Quantized:
     """Return what integers stand for, those of uint8 as int8."""
     scales, zeros = op.known(scale), None if zero is None else op.known(zero)
     if scales is None or (zero is not None and zeros is None) or scales.ndim > 1 or dtype not in _WEIGHTS:
@@ -112,4 +112,4 @@ def _meaning(
     shift = 128 if dtype is ir.DataType.UINT8 else 0
     whole = np.zeros(scales.shape, np.int64) if zeros is None else zeros.astype(np.int64)
     points = tuple(int(z) - shift for z in whole.reshape(-1))
-    return Quantised(tuple(map(float, scales.reshape(-1))), points, axis if len(points) > 1 else None)
+    return Quantized(tuple(map(float, scales.reshape(-1))), points, axis if len(points) > 1 else None)

@@ -47,7 +47,7 @@ def _common_shape(op: Primitives, x: Sequence[Tensor], rank: int) -> Tensor:
 
 
 def whole_norm(op: Primitives, x: Tensor, axis: int) -> bool:
-    """True for rows of which MindSpore Lite 2.0 normalises all, with 1 to 32 threads.
+    """True for rows of which MindSpore Lite 2.0 normalizes all, with 1 to 32 threads.
 
     It plans for more threads than it starts where there is little to do: from 576 elements on it was right.
     """

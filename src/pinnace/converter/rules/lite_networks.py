@@ -1,4 +1,4 @@
-"""Rules of MindSpore Lite's dialect (see `rules`): products, windows, normalisation, images.
+"""Rules of MindSpore Lite's dialect (see `rules`): products, windows, normalization, images.
 
 In a `.ms` images have their channels last (see `images`).
 """
@@ -152,7 +152,7 @@ def _whole_pool(op: Primitives, primitive: str, x: Tensor) -> Tensor:
     return nchw(op, op.op(primitive, nhwc(op, x), **whole))
 
 
-# -- normalisation ---------------------------------------------------------------------------------
+# -- normalization ---------------------------------------------------------------------------------
 
 
 def BatchNormalization(

@@ -1,4 +1,4 @@
-"""Rules of MindSpore's own dialect (see `rules`): products, windows, normalisation, images.
+"""Rules of MindSpore's own dialect (see `rules`): products, windows, normalization, images.
 
 What they write of padding, MindSpore Lite 2.0 reads, too.
 """
@@ -204,7 +204,7 @@ def AveragePool(
     return op.AvgPool(x, over.kernel_shape, over.strides, *["SAME"] * over.itself)
 
 
-# -- normalisation ---------------------------------------------------------------------------------
+# -- normalization ---------------------------------------------------------------------------------
 
 
 def BatchNormalization(

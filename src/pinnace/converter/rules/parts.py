@@ -134,7 +134,7 @@ def TopK(
     return values if largest else -values, op.transpose(at, turn)
 
 
-# -- normalisation ---------------------------------------------------------------------------------
+# -- normalization ---------------------------------------------------------------------------------
 
 
 def BatchNormalization(

@@ -85,9 +85,9 @@ class _TensorSharder(GraphWriter):
         if isinstance(held, Rows):
             self._look_up(node)
         elif isinstance(held, Split):
-            self._localise(node, held, way.gives)
+            self._localize(node, held, way.gives)
 
-    def _localise(self, node: ir.Node, held: Split, gives: State) -> None:
+    def _localize(self, node: ir.Node, held: Split, gives: State) -> None:
         (first, *_), output = node.inputs, node.outputs[0]
         match node.op_type:
             case "Reshape" if isinstance(gives, Split):

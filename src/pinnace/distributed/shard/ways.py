@@ -25,7 +25,7 @@ from pinnace.distributed.shard.sections import (
 from pinnace.distributed.shard.states import Parts, Rows, Split, State, Way, along, axis_of
 from pinnace.ops.inference import OPSET
 
-_NORMALISING = ("Softmax", "LogSoftmax", "LayerNormalization", "RMSNormalization")
+_NORMALIZING = ("Softmax", "LogSoftmax", "LayerNormalization", "RMSNormalization")
 _UNARY = {
     *("Abs", "Cast", "Ceil", "Clip", "Cos", "Dropout", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid"),
     *("HardSwish", "Identity", "IsInf", "IsNaN", "LeakyRelu", "Log", "Mish", "Neg", "Not", "Reciprocal"),
@@ -202,7 +202,7 @@ class Ways:
         rank, axis = len(before), held.axis
         if kind in _UNARY:
             return held
-        if kind in _NORMALISING:
+        if kind in _NORMALIZING:
             return held if self._is_apart(node, axis, rank) else None
         if kind == "Trilu":
             return held if axis < rank - 2 else None
@@ -234,7 +234,7 @@ class Ways:
         return None
 
     def _is_apart(self, node: ir.Node, axis: int, rank: int) -> bool:
-        """Return True if a normalisation computes each slice along an axis by itself."""
+        """Return True if a normalization computes each slice along an axis by itself."""
         from_axis_on = "Softmax" not in node.op_type or self._opset < 13
         default = 1 if "Softmax" in node.op_type and self._opset < 13 else -1
         of = node.attributes.get_int("axis", default) % rank

@@ -16,9 +16,9 @@ from pinnace.engines.elements import note
 from pinnace.engines.folding import allowance
 from pinnace.engines.onnxruntime.guards import check_divisors, guard
 from pinnace.engines.onnxruntime.kernels import check_foreign
-from pinnace.engines.onnxruntime.legal import legalise
+from pinnace.engines.onnxruntime.legal import legalize
 from pinnace.engines.onnxruntime.providers import ON_CPU, Chain
-from pinnace.engines.onnxruntime.quantised_weights import separate_weights
+from pinnace.engines.onnxruntime.quantized_weights import separate_weights
 from pinnace.engines.onnxruntime.rules import rewrite
 from pinnace.engines.onnxruntime.session import FAILURES, NO_OPTIMIZATION, Weights, copy_weights, start
 from pinnace.engines.onnxruntime.unproven import ENGINE
@@ -38,7 +38,7 @@ _NO_WEIGHTS: Weights = {}
 
 
 class OrtModel(NamedTuple):
-    """A graph in the form that onnxruntime optimises.
+    """A graph in the form that onnxruntime optimizes.
 
     `weights` are those in memory; `max_folded` is the limit of bytes of a folded constant; `disabled` names
     optimizers.
@@ -87,7 +87,7 @@ def encoded(
     guard(graph.model, chain == ON_CPU)
     note(graph.model, ENGINE if chain == ON_CPU else chain[0][0], graph.interface.info)
     lasting.note(graph.model, graph.interface.info)
-    legalise(graph.model, chain)  # also the nodes of rules and guards
+    legalize(graph.model, chain)  # also the nodes of rules and guards
     separate_weights(graph.model, variable)
     allowed = allowance(graph.model)
     disabled = wrong_optimizers(graph.model) + _SLOWER
@@ -95,15 +95,15 @@ def encoded(
         disabled += _FOLDING
     weights = _in_memory(graph.model.graph, variable, source)
     try:
-        return OrtModel(_serialised(graph.model), weights, allowed.max_result, disabled)
+        return OrtModel(_serialized(graph.model), weights, allowed.max_result, disabled)
     except (ir.serde.SerdeError, EncodeError, ValueError) as error:  # in a damaged file
         refuse(graph, error)
 
 
-def optimised(
+def optimized(
     graph: Compilable, target: Target, chosen: ort.SessionOptions, chain: Chain = ON_CPU
 ) -> tuple[ort.InferenceSession, list[object]]:
-    """Start a session that optimises a graph; returns also the objects to which it refers."""
+    """Start a session that optimizes a graph; returns also the objects to which it refers."""
     model = encoded(graph, target, chain=chain)
     try:
         return model.start(chosen, chain)
@@ -169,8 +169,8 @@ def _in_memory(
     return found
 
 
-def _serialised(model: ir.Model) -> bytes:
-    """Serialise a model without the types of intermediate values, which the engine infers."""
+def _serialized(model: ir.Model) -> bytes:
+    """Serialize a model without the types of intermediate values, which the engine infers."""
     computed = (output for node in model.graph for output in node.outputs)
     for value in (*computed, *model.graph.initializers.values()):
         if not value.is_graph_output() and not value.is_graph_input():

@@ -24,15 +24,15 @@ class Onnxruntime:
     name = session.NAME
 
     def build(self, graph: Compilable, target: Target) -> Executable:
-        """Optimise a graph, and store nothing."""
-        from pinnace.engines.onnxruntime.compiling import optimised
+        """Optimize a graph, and store nothing."""
+        from pinnace.engines.onnxruntime.compiling import optimized
 
         chosen, profile = session.options(target, graph.folder), None
         if target.profile:
             from pinnace.engines.onnxruntime.profiling import SessionProfile
 
             profile = SessionProfile(chosen)
-        started, held = optimised(graph, target, chosen, chain(target))
+        started, held = optimized(graph, target, chosen, chain(target))
         if profile:
             from pinnace.engines.names import Names
 
@@ -41,13 +41,13 @@ class Onnxruntime:
         return OnnxruntimeExecutable(started, graph.interface, first_state, held, target, profile)
 
     def compile(self, graph: Compilable, source: Source, target: Target, folder: Path) -> Compiled:
-        """Optimise a graph, and store it with the weights that onnxruntime has changed or packed."""
+        """Optimize a graph, and store it with the weights that onnxruntime has changed or packed."""
         from pinnace.engines.onnxruntime.keeping import compile_into
 
         return compile_into(folder, graph, source, target)
 
     def load(self, compiled: Compiled, source: Source, target: Target, folder: Path) -> Executable:
-        """Start a session over the optimised graph with mapped weights, without optimising again."""
+        """Start a session over the optimized graph with mapped weights, without optimizing again."""
         from pinnace.engines.onnxruntime.loading import loaded
 
         return loaded(compiled, source, target, folder)

@@ -1,13 +1,13 @@
 """Sessions of one graph with other weights.
 
-A graph can always be optimised again with the other weights in it. If the compile cache has the optimised
+A graph can always be optimized again with the other weights in it. If the compile cache has the optimized
 graph, and a weight is unchanged in it, that graph is loaded with the other weight instead, which gives the
-same session without the time of optimising.
+same session without the time of optimizing.
 
-A weight is unchanged if the optimised graph has it under its name with the bytes of the file, and as many
-inputs of nodes read it as before, so that nothing was folded from it. Small weights are excluded: optimisers
+A weight is unchanged if the optimized graph has it under its name with the bytes of the file, and as many
+inputs of nodes read it as before, so that nothing was folded from it. Small weights are excluded: optimizers
 look at the values of numbers, not of matrices. So are weights that equal one of their transpositions, as
-square zeros do: optimisers transpose weights under their names.
+square zeros do: optimizers transpose weights under their names.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ class OnnxruntimeRefitter:
         self._types = {name: kind for name, (_, kind) in variable.items()}
         self._encoded = encoded(graph, target, source, chain(target))
         before = _readers(onnx.load_model_from_string(self._encoded.model).graph)
-        self._optimised = None if kept is None else _Optimised.of(*kept, variable, before)
+        self._optimized = None if kept is None else _Optimized.of(*kept, variable, before)
         source.unload()
 
     def refit(self, weights: Mapping[str, Array]) -> Executable:
-        """Load the optimised graph if it has all these weights unchanged, else optimise again."""
+        """Load the optimized graph if it has all these weights unchanged, else optimize again."""
         typed = {name: (value, self._types[name]) for name, value in weights.items()}
-        if self._optimised is not None and weights.keys() <= self._optimised.unchanged:
+        if self._optimized is not None and weights.keys() <= self._optimized.unchanged:
             try:
-                return self._loaded(self._optimised, typed)
+                return self._loaded(self._optimized, typed)
             except (OSError, EngineError):  # the cache was cleared
-                self._optimised = None
+                self._optimized = None
         try:
             chosen = session.options(self._target, self._graph.folder)
             started, held = self._encoded.start(chosen, chain(self._target), typed)
@@ -74,13 +74,13 @@ class OnnxruntimeRefitter:
         interface = self._graph.interface
         return OnnxruntimeExecutable(started, interface, self._first_state, held, self._target)
 
-    def _loaded(self, optimised: _Optimised, weights: session.Weights) -> Executable:
-        model = optimised.without(weights.keys()) if weights else None
-        return loaded(optimised.compiled, self._source, self._target, optimised.folder, model, weights)
+    def _loaded(self, optimized: _Optimized, weights: session.Weights) -> Executable:
+        model = optimized.without(weights.keys()) if weights else None
+        return loaded(optimized.compiled, self._source, self._target, optimized.folder, model, weights)
 
 
 @dataclass(frozen=True)
-class _Optimised:
+class _Optimized:
     """The compile cache's form of a graph; `unchanged` are the weights that can be exchanged in it."""
 
     compiled: Compiled
@@ -91,8 +91,8 @@ class _Optimised:
     @classmethod
     def of(
         cls, compiled: Compiled, folder: Path, variable: session.Weights, before: Mapping[str, int]
-    ) -> _Optimised | None:
-        """Compare an optimised graph with the weights of the file and their numbers of readers `before`."""
+    ) -> _Optimized | None:
+        """Compare an optimized graph with the weights of the file and their numbers of readers `before`."""
         try:
             model = onnx.load_model(str(folder / GRAPH), load_external_data=False)
             after = _readers(model.graph)

@@ -1,7 +1,7 @@
 """Compiled models for the compile cache.
 
-onnxruntime writes the optimised graph, and all larger weights into one file beside it: unchanged ones, those
-that optimisers changed, and behind each its packed forms of kernels. Of these the cache entry contains
+onnxruntime writes the optimized graph, and all larger weights into one file beside it: unchanged ones, those
+that optimizers changed, and behind each its packed forms of kernels. Of these the cache entry contains
 
 * no unchanged weights that no kernel packs: they are read from the model's own file;
 * each other large weight in a file that is named by its content, so that models share these files; those of
@@ -29,7 +29,7 @@ import onnx_ir as ir
 
 from pinnace.compiler.graph import Compilable
 from pinnace.engines.onnxruntime import session
-from pinnace.engines.onnxruntime.compiling import optimised
+from pinnace.engines.onnxruntime.compiling import optimized
 from pinnace.engines.onnxruntime.loading import GRAPH
 from pinnace.engines.protocol import TENSORS, Compiled, FileWeight
 from pinnace.formats.protos import inner_graphs
@@ -44,7 +44,7 @@ _Bytes = np.ndarray[tuple[Any, ...], np.dtype[np.uint8]]
 _TOGETHER, _UNSHARED = "weights", "unshared"
 _SEPARATE = 1 << 16  # bytes from which a weight gets its own file
 _PAGE = 4096  # alignment of packed weights
-_GRAPH, _DATA = "optimised.onnx", "optimised.data"
+_GRAPH, _DATA = "optimized.onnx", "optimized.data"
 
 
 def compile_into(folder: Path, graph: Compilable, source: Source, target: Target) -> Compiled:
@@ -59,7 +59,7 @@ def compile_into(folder: Path, graph: Compilable, source: Source, target: Target
         "session.save_external_prepacked_constant_initializers": "1",
     }.items():
         chosen.add_session_config_entry(key, value)
-    optimised(graph, target, chosen)
+    optimized(graph, target, chosen)
     return Compiled(graph.interface, first_state, _store(folder, locations, source))
 
 

@@ -31,7 +31,7 @@ _REDUCED = {"ScatterElements": _FLOATS_ADDED, "ScatterND": _FLOATS_ADDED}
 _Types = Mapping[str, Mapping[str, list[str]]]
 
 
-def legalise(model: ir.Model, chain: Chain = ON_CPU) -> None:
+def legalize(model: ir.Model, chain: Chain = ON_CPU) -> None:
     """Insert casts around the nodes of a model and of its nested graphs, and set the types of values."""
     others = tuple(name for name, _ in chain if name != CPU)
     lacking, opset = _types(), opset_of(model)

@@ -13,7 +13,7 @@ from pinnace.options.target import Target
 from pinnace.weights.source import Source
 
 GRAPH = "graph.onnx"
-"""The file name of the optimised graph in a cache entry."""
+"""The file name of the optimized graph in a cache entry."""
 
 _NO_WEIGHTS: session.Weights = {}
 
@@ -26,7 +26,7 @@ def loaded(
     model: bytes | None = None,
     weights: session.Weights = _NO_WEIGHTS,
 ) -> Executable:
-    """See `Engine.load`; `model`, if given, is the optimised graph with place holders for `weights`."""
+    """See `Engine.load`; `model`, if given, is the optimized graph with place holders for `weights`."""
     chosen = session.options(target, str(folder))
     chosen.graph_optimization_level = session.NO_OPTIMIZATION
     own = {

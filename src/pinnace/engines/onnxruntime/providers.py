@@ -109,7 +109,7 @@ def profiles(input_shape: str, dynamic_dims: str, opt_dims: str) -> Options:
 
     input_shape="x:[-1,3,-1,224];y:[1,8]" names inputs with their free dimensions; dynamic_dims="[1~8,32~224]"
     has the minimum and maximum of each free dimension, in brackets for each input with such dimensions;
-    opt_dims="[4,128]" has the values to optimise for, by default the maxima. Raises `ConfigError`.
+    opt_dims="[4,128]" has the values to optimize for, by default the maxima. Raises `ConfigError`.
     """
     shapes = {name: shape for name, shape in named_shapes(input_shape).items() if -1 in shape}
     if not shapes or not dynamic_dims:
@@ -124,9 +124,9 @@ def profiles(input_shape: str, dynamic_dims: str, opt_dims: str) -> Options:
     except ValueError as error:
         raise ConfigError(f"[gpu_context] input_shape, dynamic_dims, opt_dims: {error}") from None
     parts: dict[str, list[str]] = {"min": [], "max": [], "opt": []}
-    for (name, shape), found, favoured in zip(shapes.items(), within, best, strict=True):
+    for (name, shape), found, favored in zip(shapes.items(), within, best, strict=True):
         spans = list(zip(*found, strict=True))  # of each free dimension, in all brackets
-        chosen = [span[-1] for span in favoured[0]]
+        chosen = [span[-1] for span in favored[0]]
         if not allowed(found, chosen):
             raise ConfigError(f"[gpu_context] opt_dims {chosen} of {name!r} are not within {written(found)}")
         parts["min"].append(_profile(name, shape, [min(r[0] for r in span) for span in spans]))

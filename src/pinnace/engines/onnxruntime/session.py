@@ -84,7 +84,7 @@ Weights = Mapping[str, tuple[Array, int]]
 
 
 def copy_weights(weights: Weights, chosen: ort.SessionOptions) -> list[object]:
-    """Give weights in memory to a session that optimises, which copies them.
+    """Give weights in memory to a session that optimizes, which copies them.
 
     Returns the objects to which the options refer.
     """
@@ -97,7 +97,7 @@ def copy_weights(weights: Weights, chosen: ort.SessionOptions) -> list[object]:
 def lend_weights(weights: Weights, chosen: ort.SessionOptions) -> list[object]:
     """Lend weights in memory to a session, and return the objects that must live as long.
 
-    The session must not optimise, else it would compute with the place holders in the model.
+    The session must not optimize, else it would compute with the place holders in the model.
     """
     values = _as_values(weights)
     for name, value in zip(weights, values, strict=True):

@@ -28,7 +28,7 @@ def _adds_dimensions(nodes: list[ir.Node]) -> bool:
     return any(node.op_type in _SCALED and any(map(_is_deep_number, node.inputs)) for node in nodes)
 
 
-def _dequantises_for_branches(nodes: list[ir.Node]) -> bool:
+def _dequantizes_for_branches(nodes: list[ir.Node]) -> bool:
     """QDQPropagation overlooks the readers of a value in nested graphs."""
     return any(n.op_type == "DequantizeLinear" for n in nodes) and any(map(_captures, nodes))
 
@@ -42,7 +42,7 @@ def _captures(node: ir.Node) -> bool:
 _WRONG: dict[tuple[str, ...], Callable[[list[ir.Node]], bool]] = {
     ("Pad_Fusion",): _pads_before_pools,
     ("DivMulFusion", "LayerNormFusionL1", "LayerNormFusionL2", "SimplifiedLayerNormFusion"): _adds_dimensions,
-    ("QDQPropagationTransformer",): _dequantises_for_branches,
+    ("QDQPropagationTransformer",): _dequantizes_for_branches,
 }
 
 

@@ -45,7 +45,7 @@ class Openvino:
         return executable
 
     def compile(self, graph: Compilable, source: Source, target: Target, folder: Path) -> Compiled:
-        """Compile a graph, and store OpenVINO's export: the optimised model with its weights."""
+        """Compile a graph, and store OpenVINO's export: the optimized model with its weights."""
         encoded_graph = encoded(graph, source)
         (folder / TENSORS).mkdir()
         if encoded_graph.halved:

@@ -44,10 +44,10 @@ def keep_wide(model: ov.Model, names: Collection[str]) -> set[str]:
 
 
 def _set_apart(node: ov.Node) -> None:
-    """Put operators that change nothing between a node and its neighbours.
+    """Put operators that change nothing between a node and its neighbors.
 
     OpenVINO (2026.4) loses the marks of a product that it merges with a bias or transposition, and of a
-    convolution that it merges with a normalisation. It does not see that a PRelu of slope 1 changes nothing.
+    convolution that it merges with a normalization. It does not see that a PRelu of slope 1 changes nothing.
     """
     slope = opset.constant(np.ones(1, np.float32))
     for place, value in enumerate(node.input_values()):

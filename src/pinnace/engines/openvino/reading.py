@@ -127,7 +127,7 @@ def encoded(graph: Compilable, source: Source | None = None) -> OpenvinoModel:
     states = [np.array(value.numpy()) for value in graph.first_state]
     kept, halved = kept_wide(graph.model), bool(graph.model.meta.get(HALVED))
     try:
-        text = _serialised(graph.model, weights)
+        text = _serialized(graph.model, weights)
         encoded_graph = OpenvinoModel(graph.name, text, weights, graph.interface, states, kept, halved)
         encoded_graph.read({})
     except FAILURES as error:
@@ -179,8 +179,8 @@ def _data(tensor: ir.TensorProtocol, source: Source | None) -> Array:
     return tensor.numpy() if source is None else source.data_of(tensor)
 
 
-def _serialised(model: ir.Model, weights: Mapping[str, Array]) -> bytes:
-    """Serialise a model with its weights as inputs, and without types and shapes of intermediate values."""
+def _serialized(model: ir.Model, weights: Mapping[str, Array]) -> bytes:
+    """Serialize a model with its weights as inputs, and without types and shapes of intermediate values."""
     values = [model.graph.initializers.pop(name) for name in weights]
     tensors = [value.const_value for value in values]
     for value, array in zip(values, weights.values(), strict=True):

@@ -19,7 +19,7 @@ from pinnace.compiler.nodes import nodes
 from pinnace.ops.inference import infer, opset_of
 
 _MIRRORED = {"Greater": "Less", "GreaterOrEqual": "LessOrEqual"}
-_QUANTISATION = ("QuantizeLinear", "DequantizeLinear")
+_QUANTIZATION = ("QuantizeLinear", "DequantizeLinear")
 _BYTES = (ir.DataType.INT8, ir.DataType.UINT8)
 
 
@@ -32,7 +32,7 @@ def respell(model: ir.Model) -> None:
             node.op_type = _MIRRORED[node.op_type]
             for place, value in enumerate(node.inputs[::-1]):
                 node.replace_input_with(place, value)
-        elif node.op_type in _QUANTISATION and given is not None:
+        elif node.op_type in _QUANTIZATION and given is not None:
             infer(given, opset)
             if given.shape is not None and not given.shape.dims:
                 _squeeze_parameters(node)

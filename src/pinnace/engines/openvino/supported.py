@@ -74,7 +74,7 @@ _USES = (
     _Use("Equal Where", types=_NUMBERS | {_T.BOOL}),
     _Use("Greater GreaterOrEqual Less LessOrEqual", types=_NUMBERS),
     _Use("Cast", "to", _NUMBERS | {_T.BOOL}, wrong=lambda n, _: _omits_rounding(n)),
-    _Use("Cast", "to", _BYTES, wrong=lambda n, _: _constant(n.inputs[0]) is None),  # quantised weights
+    _Use("Cast", "to", _BYTES, wrong=lambda n, _: _constant(n.inputs[0]) is None),  # quantized weights
     _Use("MatMul"),
     _Use("Gemm", "alpha beta transA transB"),
     _Use("Einsum", "equation", wrong=lambda n, _: len(n.inputs) < 2),
@@ -394,7 +394,7 @@ def _indexes_all(node: ir.Node, opset: int) -> bool:
 
 
 def _overflows(node: ir.Node) -> bool:
-    """Return True if weights use the 8th bit, and the activations are quantised too.
+    """Return True if weights use the 8th bit, and the activations are quantized too.
 
     On CPUs without VNNI, OpenVINO adds products of 8 bits in 16, which overflow.
     """

@@ -19,7 +19,7 @@ from google.protobuf.message import DecodeError
 from pinnace.errors import ModelFormatError
 from pinnace.formats import packing
 from pinnace.formats.messages import Proto
-from pinnace.formats.mindir import quantised
+from pinnace.formats.mindir import quantized
 from pinnace.formats.mindir.naming import Namer
 from pinnace.formats.mindir.schema import model_class, number_of
 from pinnace.formats.wire import PAYLOAD, Fields, delimited, number, outline
@@ -126,7 +126,7 @@ class _MindirReader:
 
     @staticmethod
     def _is_lite(node: Node) -> bool:
-        # The converter records quantisation on every primitive; MindSpore does not.
+        # The converter records quantization on every primitive; MindSpore does not.
         return "quant_type" in node.attributes or "infer_done" in node.attributes
 
     def _shown(self, port: Proto) -> str:
@@ -145,8 +145,8 @@ class _MindirReader:
         def weight(proto: Proto) -> ir.TensorProtocol:
             """Decode a parameter."""
             name = proto.name.removeprefix(f"{graph.name}:")
-            use = uses.get(proto.name, quantised.WeightUse())
-            if quantised.is_stored(proto, use):
+            use = uses.get(proto.name, quantized.WeightUse())
+            if quantized.is_stored(proto, use):
                 return self._unpacked(proto, name, use)
             return self._tensor(proto, name)
 
@@ -159,9 +159,9 @@ class _MindirReader:
             else:
                 nodes.append(self._node(node))
         whole = [p for p in graph.parameter if p.quant_params]
-        uses = quantised.uses(nodes) if whole else {}
-        meanings = {p.name: quantised.meaning(p, uses.get(p.name, quantised.WeightUse())) for p in whole}
-        meanings |= quantised.of_results(nodes) if whole else {}
+        uses = quantized.uses(nodes) if whole else {}
+        meanings = {p.name: quantized.meaning(p, uses.get(p.name, quantized.WeightUse())) for p in whole}
+        meanings |= quantized.of_results(nodes) if whole else {}
         return Function(
             name=graph.name,
             inputs=[self._input(i) for i in graph.input],
@@ -169,7 +169,7 @@ class _MindirReader:
             nodes=nodes,
             parameters=_Decoded(lambda: {p.name: p for p in graph.parameter}, weight),
             constants=self.constants,
-            quantised={name: meaning for name, meaning in meanings.items() if meaning is not None},
+            quantized={name: meaning for name, meaning in meanings.items() if meaning is not None},
         )
 
     def _input(self, port: Proto) -> Input:
@@ -267,9 +267,9 @@ class _MindirReader:
         return self._scalar(attribute, kind)
 
     def _type_or_tensor(self, tensor: Proto, name: str) -> Any:
-        """Return a tensor, an element type, which is a scalar without a value, or a quantisation."""
+        """Return a tensor, an element type, which is a scalar without a value, or a quantization."""
         if tensor.quant_params:
-            return quantised.meaning(tensor, quantised.WeightUse())
+            return quantized.meaning(tensor, quantized.WeightUse())
         if not tensor.dims and not tensor.raw_data and not tensor.HasField("external_data"):
             dtype = DTYPES.get(tensor.data_type)
             if dtype is not None and not any(getattr(tensor, field) for field in _INLINE):
@@ -288,8 +288,8 @@ class _MindirReader:
             return FunctionRef(text[len(_REF) :]) if text.startswith(_REF) else text
         return None
 
-    def _unpacked(self, tensor: Proto, name: str, use: quantised.WeightUse) -> ir.TensorProtocol:
-        """Return a weight that is packed, or quantised for storage only."""
+    def _unpacked(self, tensor: Proto, name: str, use: quantized.WeightUse) -> ir.TensorProtocol:
+        """Return a weight that is packed, or quantized for storage only."""
 
         def error(what: str) -> ModelFormatError:
             """Return an error about the tensor."""
@@ -301,7 +301,7 @@ class _MindirReader:
             raise error("is packed, but its size in bytes is missing")
         raw = self._placed(tensor, name, ir.DataType.UINT8, (length,))
         dtype = DTYPES.get(tensor.data_type, ir.DataType.UNDEFINED)
-        return quantised.unpacked(tensor, dtype, use, raw, self._budget, error)
+        return quantized.unpacked(tensor, dtype, use, raw, self._budget, error)
 
     def _tensor(self, tensor: Proto, name: str) -> ir.TensorProtocol:
         dtype = DTYPES.get(tensor.data_type)

@@ -19,7 +19,7 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.formats.messages import Proto
-from pinnace.formats.mindir import quantised
+from pinnace.formats.mindir import quantized
 from pinnace.formats.mindir.reader import DTYPES
 from pinnace.formats.mindir.schema import number_of, written_class
 from pinnace.formats.wire import head
@@ -33,7 +33,7 @@ from pinnace.program import (
     Monad,
     Node,
     Program,
-    Quantised,
+    Quantized,
     TypeInfo,
 )
 
@@ -117,8 +117,8 @@ class _Messages:
             heads: list[tuple[bytes, ir.TensorProtocol | None]] = []
             for name, tensor in function.parameters.items():
                 proto_of = self._parameter(name, tensor)
-                if name in function.quantised:
-                    quantised.describe(proto_of, function.quantised[name], tensor.dtype.bitwidth)
+                if name in function.quantized:
+                    quantized.describe(proto_of, function.quantized[name], tensor.dtype.bitwidth)
                 if id(tensor) in places:
                     proto_of.external_data.location = location
                     proto_of.external_data.offset = places[id(tensor)]
@@ -154,7 +154,7 @@ class _Messages:
             self._node(
                 graph.node.add(),
                 node,
-                function.quantised.get(node.outputs[0]),
+                function.quantized.get(node.outputs[0]),
                 shown.get(node.outputs[0], {}),
             )
             types[node.outputs[0]] = list(node.types)
@@ -190,7 +190,7 @@ class _Messages:
         port.denotation = "Tuple"
         _declare(port.attr_info, types, shown)
 
-    def _node(self, proto: Proto, node: Node, meaning: Quantised | None, shown: Mapping[int, str]) -> None:
+    def _node(self, proto: Proto, node: Node, meaning: Quantized | None, shown: Mapping[int, str]) -> None:
         proto.name = node.outputs[0]
         proto.output.append(node.outputs[0])
         # MindSpore Lite tells nodes apart by this name.
@@ -206,12 +206,12 @@ class _Messages:
             names = [shown.get(place, "") for place in range(len(node.types))]
             _declare(proto.attribute.add(name="shape"), node.types, names)
 
-    def _attributes(self, node: Node, meaning: Quantised | None) -> Mapping[str, Any]:
-        """Return the attributes of a node, with those that MindSpore Lite has of quantisation."""
+    def _attributes(self, node: Node, meaning: Quantized | None) -> Mapping[str, Any]:
+        """Return the attributes of a node, with those that MindSpore Lite has of quantization."""
         if self.program.dialect is Dialect.MINDSPORE:
             return node.attributes
-        own: dict[str, Any] = {quantised.KIND: np.int32(node.attributes.get("quantType", 0))}
-        own |= {} if meaning is None else {quantised.RESULT: meaning}
+        own: dict[str, Any] = {quantized.KIND: np.int32(node.attributes.get("quantType", 0))}
+        own |= {} if meaning is None else {quantized.RESULT: meaning}
         later = {
             name
             for (kind, name), default in _LATER.items()
@@ -290,9 +290,9 @@ def _literal(attribute: Proto, value: Literal, inside: bool = False) -> None:
             text = value if isinstance(value, str) else f"REF::{value.name}"
             attribute.type = _KIND["STRING"]
             _put(attribute, "s", "strings", text.encode(), inside)
-        case Quantised():
+        case Quantized():
             attribute.type = _KIND["TENSORS"]
-            quantised.describe(attribute.tensors.add(name=attribute.name), value)
+            quantized.describe(attribute.tensors.add(name=attribute.name), value)
         case tuple():
             attribute.type = _KIND["TUPLE"]
             for item in value:

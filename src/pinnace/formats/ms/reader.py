@@ -12,9 +12,9 @@ Program has:
 * Functions as the first inputs of nodes that refer to a sub-graph (`sub_graph_index`).
 * Constants of up to 1 KiB that are no floating-point numbers (axes, shapes, permutations) in `constants`, all
   others in `parameters`; see `tensors` for how their data stays in the file.
-* Float32 tensors, unpacked on access, for weights that are packed, or quantised for storage only (`quantType`
-  of their node), or float16 beside float32; see `packing`. Other quantised constants keep their integers, and
-  `quantised` has their parameters, as for tensors that nodes compute.
+* Float32 tensors, unpacked on access, for weights that are packed, or quantized for storage only (`quantType`
+  of their node), or float16 beside float32; see `packing`. Other quantized constants keep their integers, and
+  `quantized` has their parameters, as for tensors that nodes compute.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ import onnx_ir as ir
 from pinnace.formats import packing
 from pinnace.formats.ms import schema, tensors
 from pinnace.formats.ms.flatbuffer import Buffer, Table
-from pinnace.ops.channels import quantised_axis
-from pinnace.program import Dialect, Function, Input, Layout, Node, Program, Quantised, TypeInfo
+from pinnace.ops.channels import quantized_axis
+from pinnace.program import Dialect, Function, Input, Layout, Node, Program, Quantized, TypeInfo
 from pinnace.types import DataType
 from pinnace.weights.source import SMALL, Source
 
@@ -116,7 +116,7 @@ class _MsReader:
             nodes,
             {n: c for n, c in constants.items() if n not in small},
             small,
-            self._quantised(used | set(self._indices(owner, inputs)), tables),
+            self._quantized(used | set(self._indices(owner, inputs)), tables),
         )
         self._check_single_assignment(function, tables)
         return function
@@ -173,11 +173,11 @@ class _MsReader:
             self._constants[index] = tensors.constant(self.tensors[index], self.source, use, self._budget)
         return self._constants[index]
 
-    def _quantised(self, used: set[int], tables: Sequence[Table]) -> dict[str, Quantised]:
-        """Return the quantisation of tensors that are used or computed."""
+    def _quantized(self, used: set[int], tables: Sequence[Table]) -> dict[str, Quantized]:
+        """Return the quantization of tensors that are used or computed."""
         indices = used | {i for t in tables for i in self._indices(t, "outputIndex")}
         found = {
-            i: tensors.quantised(self.tensors[i], self._uses.get(i, tensors.ConstantUse())) for i in indices
+            i: tensors.quantized(self.tensors[i], self._uses.get(i, tensors.ConstantUse())) for i in indices
         }
         return {self.names[i]: q for i, q in sorted(found.items()) if q is not None}
 
@@ -200,11 +200,11 @@ class _MsReader:
         return uses
 
     def _channel_axis(self, node: Table, position: int, inputs: tuple[int, ...]) -> int:
-        """Return the axis of the channels of a quantised node's input."""
+        """Return the axis of the channels of a quantized node's input."""
         primitive = self._primitive(node)
         known = self._integer(inputs[_GATHERED]) if len(inputs) > _GATHERED else None
         gathered = 0 if known is None else int(known.flat[0])
-        return quantised_axis(primitive.name, position, primitive.fields(), Layout.NHWC, gathered)
+        return quantized_axis(primitive.name, position, primitive.fields(), Layout.NHWC, gathered)
 
     def _integer(self, index: int) -> npt.NDArray[np.generic] | None:
         """Return a tensor that is one integer in the file, else None."""

@@ -1,7 +1,7 @@
 """Tensors of a `.ms` file: their declared types, and the data of constants.
 
 Data that engines can read directly stays in place (see `weights.source`), in the `.ms` file or in the file
-that `externalData` names. Data that is packed, quantised or in half precision for storage only is unpacked on
+that `externalData` names. Data that is packed, quantized or in half precision for storage only is unpacked on
 access (see `packing`).
 """
 
@@ -18,7 +18,7 @@ from pinnace.formats import packing
 from pinnace.formats.ms import schema
 from pinnace.formats.ms.flatbuffer import Table
 from pinnace.formats.ms.schema import Span
-from pinnace.program import DTYPES, Quantised, TypeInfo
+from pinnace.program import DTYPES, Quantized, TypeInfo
 from pinnace.weights.source import Source, check_shape
 
 
@@ -32,13 +32,13 @@ def type_of(tensor: Table) -> TypeInfo | None:
 
 
 _INTEGERS = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16)
-"""Element types that can be computed with while quantised; constants may also be INT32, like biases."""
+"""Element types that can be computed with while quantized; constants may also be INT32, like biases."""
 
 
 class ConstantUse(NamedTuple):
     """Use of a constant by nodes.
 
-    `channel_axis` is the axis of per-channel scales. `stored` means that nodes need dequantised values,
+    `channel_axis` is the axis of per-channel scales. `stored` means that nodes need dequantized values,
     `in_float32` that they compute in float32 whatever float type is stored.
     """
 
@@ -74,8 +74,8 @@ def constant(
     return stored
 
 
-def quantised(tensor: Table, use: ConstantUse) -> Quantised | None:
-    """Return the quantisation of a tensor if nodes compute with its integers, else None."""
+def quantized(tensor: Table, use: ConstantUse) -> Quantized | None:
+    """Return the quantization of a tensor if nodes compute with its integers, else None."""
     dtype = DTYPES.get(tensor["dataType"])
     constant = bool(tensor["data"].length or tensor["externalData"])
     rows = [p.fields() for p in tensor["quantParams"]]
@@ -83,7 +83,7 @@ def quantised(tensor: Table, use: ConstantUse) -> Quantised | None:
         return None
     if constant and (use.stored or _kind(tensor) != "NONE"):
         return None
-    meaning = packing.quantised(rows, use.channel_axis or 0)
+    meaning = packing.quantized(rows, use.channel_axis or 0)
     limits = np.iinfo(dtype.numpy())
     if meaning is not None and not all(limits.min <= z <= limits.max for z in meaning.zero_point):
         # The converter of release 2.0.0 writes three random bytes here for ONNX's QuantizeLinear.
@@ -104,7 +104,7 @@ def _pack(tensor: Table, dtype: ir.DataType, shape: tuple[int, ...], use: Consta
     kind = _kind(tensor)
     rows = [p.fields() for p in tensor["quantParams"]]
     plain = kind == "NONE"
-    if plain and (not rows or dtype not in _INTEGERS or quantised(tensor, use) is not None):
+    if plain and (not rows or dtype not in _INTEGERS or quantized(tensor, use) is not None):
         return None
 
     def error(what: str) -> ModelFormatError:

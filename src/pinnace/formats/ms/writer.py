@@ -14,7 +14,7 @@ import onnx_ir as ir
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
 from pinnace.formats import packing
 from pinnace.formats.ms import schema, tables
-from pinnace.program import DTYPES, Function, Node, Program, Quantised, TypeInfo
+from pinnace.program import DTYPES, Function, Node, Program, Quantized, TypeInfo
 
 _NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
 _CONSTANT, _COMPUTED = 0, 2  # Tensor.nodeType
@@ -88,8 +88,8 @@ class _Tables:
                 self._tensor(name, node.types[i] if i < len(node.types) else None)
         for node in function.nodes:
             self.nodes.append(self._node(node))
-        for name, meaning in function.quantised.items():
-            self._quantise(self.tensors[self.places[name]], meaning)
+        for name, meaning in function.quantized.items():
+            self._quantize(self.tensors[self.places[name]], meaning)
         return {
             "name": function.name,
             "inputIndices": [self.places[i.name] for i in function.inputs],
@@ -112,7 +112,7 @@ class _Tables:
         return tensor
 
     @staticmethod
-    def _quantise(tensor: dict[str, Any], meaning: Quantised) -> None:
+    def _quantize(tensor: dict[str, Any], meaning: Quantized) -> None:
         """Write what the integers of a tensor stand for, and pack those of a weight that need few bits."""
         tensor["quantParams"] = [
             {"scale": scale, "zeroPoint": zero, "numBits": meaning.bits, "inited": True}

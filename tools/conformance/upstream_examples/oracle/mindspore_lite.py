@@ -1,4 +1,4 @@
-"""The part of mindspore_lite's API that upstream's scripts use, on onnxruntime without optimisation.
+"""The part of mindspore_lite's API that upstream's scripts use, on onnxruntime without optimization.
 
 The oracle of `tools/conformance/upstream_examples`: it computes `NAME.mindir` with the ONNX file that this was converted from,
 which lies beside it as `NAME.onnx`, and shares no code with Pinnace.

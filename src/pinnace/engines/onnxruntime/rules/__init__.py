@@ -1,6 +1,6 @@
 """Rewrites of forms that onnxruntime refuses, or for which a faster form was measured.
 
-A rule examines one node and its neighbours. It writes nodes as a lowering does, and returns the value that
+A rule examines one node and its neighbors. It writes nodes as a lowering does, and returns the value that
 replaces the node's first output; None leaves the node unchanged. `RULES` lists the rules by operator. Results
 stay the same except for the rounding of floats. docs/performance.md has what each gains.
 """
@@ -125,7 +125,7 @@ def rewrite(model: ir.Model, on_cpu: bool = True) -> Counter[str]:
 
 
 def fuse_blocks(model: ir.Model) -> None:
-    """Write GELU and normalisation of layers as one node each, for formats without operator sets."""
+    """Write GELU and normalization of layers as one node each, for formats without operator sets."""
     _rewritten(model, Builder(opset=max(OPSET, opset_of(model))), {}, _BLOCKS)
 
 

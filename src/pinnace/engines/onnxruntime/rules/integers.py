@@ -1,4 +1,4 @@
-"""Rewrites with which quantised operators get onnxruntime's integer kernels.
+"""Rewrites with which quantized operators get onnxruntime's integer kernels.
 
 onnxruntime uses integer kernels if all inputs of an operator come from DequantizeLinear, and a QuantizeLinear
 reads the result; a matrix product may also return floats.
@@ -15,18 +15,18 @@ from pinnace.ops.builder import Builder
 
 _WITH_KERNELS = ("Add", "Conv", "Gemm", "MatMul")
 _ENDS = {ir.DataType.INT8: (-128, 127), ir.DataType.UINT8: (0, 255)}
-"""Limits of quantised values, for the integer types that have kernels."""
+"""Limits of quantized values, for the integer types that have kernels."""
 
 
 def bias_of_integers(b: Builder, node: ir.Node) -> ir.Value | None:
-    """Gemm of two dequantised matrices with a float bias -> Add(Gemm, bias).
+    """Gemm of two dequantized matrices with a float bias -> Add(Gemm, bias).
 
-    MindSpore Lite's dynamic quantisation leaves the bias in floats. A layer of 2048 inputs and 1000 outputs
+    MindSpore Lite's dynamic quantization leaves the bias in floats. A layer of 2048 inputs and 1000 outputs
     took 0.43 ms before and takes 0.08 ms, on one core of an EPYC without VNNI.
     """
-    if len(node.inputs) < 3 or node.inputs[2] is None or not all(map(_dequantised, node.inputs[:2])):
+    if len(node.inputs) < 3 or node.inputs[2] is None or not all(map(_dequantized, node.inputs[:2])):
         return None
-    if _dequantised(node.inputs[2]) or any(k in node.attributes for k in ("alpha", "beta")):
+    if _dequantized(node.inputs[2]) or any(k in node.attributes for k in ("alpha", "beta")):
         return None
     product = b.op("Gemm", *node.inputs[:2], **attributes(node))
     return b.op("Add", product, node.inputs[2])
@@ -35,8 +35,8 @@ def bias_of_integers(b: Builder, node: ir.Node) -> ir.Value | None:
 def activation_of_integers(b: Builder, node: ir.Node) -> ir.Value | None:
     """QuantizeLinear(Relu or Clip(x)) -> QuantizeLinear(x), where an integer kernel gives x.
 
-    Quantisation saturates. If it saturates at the bounds of the activation, it replaces it; else the
-    activation is computed between two more steps. Both are exact, as quantisation is monotonic. A Transpose
+    Quantization saturates. If it saturates at the bounds of the activation, it replaces it; else the
+    activation is computed between two more steps. Both are exact, as quantization is monotonic. A Transpose
     for another layout may be between the two.
     """
     x, scale, zero_point = (*node.inputs, None)[:3]
@@ -50,7 +50,7 @@ def activation_of_integers(b: Builder, node: ir.Node) -> ir.Value | None:
         return None
     before = act.inputs[0]
     weighted = made_by(before, *_WITH_KERNELS)
-    if weighted is None or not private(before) or not all(map(_dequantised, weighted.inputs[:2])):
+    if weighted is None or not private(before) or not all(map(_dequantized, weighted.inputs[:2])):
         return None
     low, high = _bounds(act)
     assert before is not None
@@ -64,8 +64,8 @@ def activation_of_integers(b: Builder, node: ir.Node) -> ir.Value | None:
     return b.op("QuantizeLinear", cut, scale, zero_point, **given)
 
 
-def _dequantised(x: ir.Value | None) -> bool:
-    """Return True if a value is a dequantised one, maybe transposed, as onnxruntime also recognises it."""
+def _dequantized(x: ir.Value | None) -> bool:
+    """Return True if a value is a dequantized one, maybe transposed, as onnxruntime also recognizes it."""
     moved = made_by(x, "Transpose")
     return made_by(moved.inputs[0] if moved else x, "DequantizeLinear") is not None
 

@@ -1,4 +1,4 @@
-"""Fusions of normalisations."""
+"""Fusions of normalizations."""
 
 from __future__ import annotations
 
@@ -108,13 +108,13 @@ def _among_images(x: ir.Value, node: ir.Node) -> bool:
 
 def layer_norm(b: Builder, node: ir.Node) -> ir.Value | None:
     """(x - mean) / sqrt(mean of its squares + epsilon), over the last dimension -> LayerNormalization."""
-    for centred, squares, epsilon in _over_roots(node):
-        distance = made_by(centred, "Sub")
+    for centered, squares, epsilon in _over_roots(node):
+        distance = made_by(centered, "Sub")
         mean = None if distance is None else made_by(distance.inputs[1], "ReduceMean")
-        if centred is None or distance is None or mean is None or mean.inputs[0] is not distance.inputs[0]:
+        if centered is None or distance is None or mean is None or mean.inputs[0] is not distance.inputs[0]:
             continue
         x = distance.inputs[0]
-        if x is None or not _over_last(b, mean, x) or not _is_mean_square(b, squares, centred):
+        if x is None or not _over_last(b, mean, x) or not _is_mean_square(b, squares, centered):
             continue
         size = b.shape(x)[-1]
         if size and is_float(b, x):  # empty tensors have no norm
@@ -144,9 +144,9 @@ def scaled_layer_norm(b: Builder, node: ir.Node) -> ir.Value | None:
 
 def root_mean_square(b: Builder, node: ir.Node) -> ir.Value | None:
     """x * (1 / sqrt(mean(x * x) + epsilon)) * w -> SimplifiedLayerNormalization."""
-    for normalised, weight in (node.inputs, node.inputs[::-1]):
-        inner = made_by(normalised, "Mul", "Div")
-        if inner is None or weight is None or not private(normalised):
+    for normalized, weight in (node.inputs, node.inputs[::-1]):
+        inner = made_by(normalized, "Mul", "Div")
+        if inner is None or weight is None or not private(normalized):
             continue
         size = b.shape(weight)
         for x, squares, epsilon in _over_roots(inner):

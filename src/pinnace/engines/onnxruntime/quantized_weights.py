@@ -1,0 +1,83 @@
+"""Quantized weights in the form that onnxruntime accepts (seen in 1.31).
+
+* It converts int8 weights and their zero points to uint8, because sums of int8 products overflow on some
+  processors, and refuses a model where one is converted twice ("Attempt to replace the existing tensor").
+* It computes integer products with weights of more than two dimensions, and refuses per-channel zero points
+  of these in the run; none at all means the same as zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import onnx_ir as ir
+
+from pinnace.compiler.nodes import nodes
+
+
+def separate_weights(model: ir.Model, kept: Collection[str]) -> None:
+    """Give every reader of an int8 weight its own dequantization, weight and zero points.
+
+    They share one tensor. Weights named in `kept` keep their name, and are not separated.
+    """
+    taken: set[ir.Value] = set()
+    for node in list(nodes(model.graph)):
+        weight = _stored(node.inputs[0]) if node.op_type == "DequantizeLinear" else None
+        if weight is None or not weight.is_initializer() or weight.dtype is not ir.DataType.INT8:
+            continue
+        _without_zeros(node)
+        if weight.name in kept:
+            continue
+        for copy in (node, *_copies(node)):
+            for i in (0, 2):
+                _own(model.graph, copy, i, taken)
+
+
+def _stored(weight: ir.Value | None) -> ir.Value | None:
+    """Return a weight before the Transpose for another layout."""
+    node = None if weight is None else weight.producer()
+    return node.inputs[0] if node is not None and node.op_type == "Transpose" else weight
+
+
+def _without_zeros(node: ir.Node) -> None:
+    """Remove zero points of 0 with which a product of more than two dimensions is refused."""
+    weight, scale = node.inputs[0], node.inputs[1]
+    zero_points = node.inputs[2] if len(node.inputs) > 2 else None
+    if zero_points is None or weight is None or weight.shape is None or len(weight.shape) < 3:
+        return
+    if scale is None or scale.shape is None or len(scale.shape) == 0 or zero_points.const_value is None:
+        return
+    products = all(user.op_type == "MatMul" for user, _ in node.outputs[0].uses())
+    if products and not zero_points.const_value.numpy().any():
+        node.replace_input_with(2, None)
+
+
+def _copies(node: ir.Node) -> list[ir.Node]:
+    """Return a copy of a node for each reader of its result except the first."""
+    copies = []
+    (result,) = node.outputs
+    for user, place in list(result.uses())[1:]:
+        copy = ir.Node("", node.op_type, list(node.inputs), list(node.attributes.values()))
+        copy.outputs[0].type, copy.outputs[0].shape = result.type, result.shape
+        assert node.graph is not None
+        node.graph.insert_after(node, copy)
+        user.replace_input_with(place, copy.outputs[0])
+        copies.append(copy)
+    return copies
+
+
+def _own(graph: ir.Graph, node: ir.Node, place: int, taken: set[ir.Value]) -> None:
+    """Replace an input that another node has taken by an initializer with the same value."""
+    value = node.inputs[place] if place < len(node.inputs) else None
+    if value is None or not value.is_initializer():
+        return
+    if value in taken:
+        value = ir.Value(
+            name=f"{value.name}/{len(taken)}",
+            type=value.type,
+            shape=value.shape,
+            const_value=value.const_value,
+        )
+        graph.register_initializer(value)
+        node.replace_input_with(place, value)
+    taken.add(value)

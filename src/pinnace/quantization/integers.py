@@ -1,0 +1,187 @@
+"""Products of integers of 8 bits, by scales that each run finds, or by ranges that a calibration found.
+
+Weights have a scale for each channel of the result and no zero point; activations are unsigned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from pinnace.machine.processor import sums_of_bytes_overflow
+from pinnace.quantization.operators import Floats, Operator, matrix, normalized, weight_of
+from pinnace.quantization.scheme import QuantizationScheme
+from pinnace.quantization.writing import Site
+from pinnace.types import Array
+
+_SHARED = "pinnace.integers"
+"""Key of a value's metadata: its integers, which several operators read."""
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """The bits of a weight in integers, and one scale or one for each channel.
+
+    `correction` is added to the bias.
+    """
+
+    bits: int = 8
+    per_channel: bool = True
+    correction: Floats | None = None
+
+
+def dynamic(operator: Operator, form: QuantizationScheme) -> None:
+    """Compute a product in integers; each run finds the scale of its input."""
+    place, x = Site(operator), operator.node.inputs[0]
+    assert x is not None
+    whole, scales = rounded(matrix(operator.node), 1, _summed_bits())
+    if _SHARED not in x.meta:
+        x.meta[_SHARED] = place.ops("DynamicQuantizeLinear", 3, x)
+    values, scale, zero = x.meta[_SHARED]
+    sums = place.op("MatMulInteger", values, place.constant(whole), zero)
+    wide = place.op("Cast", sums, to=ir.DataType.FLOAT.value)
+    place.finish(place.op("Mul", wide, place.op("Mul", scale, place.constant(scales))))
+
+
+def static(operator: Operator, form: QuantizationScheme, rounding: Rounding | None = None) -> None:
+    """Write an operator between steps from and to integers, in whose place engines compute in integers.
+
+    By default weights have the bits that this processor sums without overflow.
+    """
+    node = operator.node
+    weighted = weight_of(node) is not None
+    read = [x for x in (node.inputs[:1] if weighted else node.inputs) if x is not None]
+    if any(x.name not in form.ranges for x in read):
+        return
+    place = Site(operator)
+    inputs = [_stepped(place, x, form.ranges[x.name or ""]) for x in read]
+    if weighted:
+        step = _scale(form.ranges[read[0].name or ""])[0]
+        inputs += _constants(place, operator, rounding or Rounding(_summed_bits()), step)
+    _written(place, operator, inputs)
+
+
+def through(value: ir.Value, ends: tuple[float, float]) -> None:
+    """Let all that read a value read it after it went through integers."""
+    node = value.producer()
+    assert node is not None
+    assert node.graph is not None
+    place, graph = Site(Operator(node), after=True), node.graph
+    readers = [(reader, at) for reader, at in value.uses()]
+    value.meta.pop(_SHARED, None)
+    known = _stepped(place, value, ends)
+    for reader, at in readers:
+        if reader.op_type == "QuantizeLinear":  # of the same ends
+            reader.outputs[0].replace_all_uses_with(value.meta[_SHARED][0])
+            graph.remove(reader, safe=True)
+        else:
+            reader.replace_input_with(at, known)
+    known.type, known.shape = value.type, value.shape
+    if value.is_graph_output():
+        graph.outputs[list(graph.outputs).index(value)] = known
+        value.name, known.name = known.name, value.name
+
+
+def stored(operator: Operator, rounding: Rounding) -> None:
+    """Hold a weight in integers; it is floats again where it is used."""
+    place = Site(operator)
+    _written(place, operator, [operator.node.inputs[0], *_constants(place, operator, rounding)])
+
+
+def dynamic_steps(operator: Operator, rounding: Rounding) -> None:
+    """Write a product between steps from and to integers; each run finds the scale of its input."""
+    place, x = Site(operator), operator.node.inputs[0]
+    assert x is not None
+    if _SHARED not in x.meta:
+        x.meta[_SHARED] = place.ops("DynamicQuantizeLinear", 3, x)
+    known = place.op("DequantizeLinear", *x.meta[_SHARED])
+    _written(place, operator, [known, *_constants(place, operator, rounding)])
+
+
+def _constants(
+    place: Site, operator: Operator, rounding: Rounding, step: np.float32 | None = None
+) -> list[ir.Value]:
+    """Return weight and bias through integers; the bias stays floats unless the input has a step."""
+    weight, bias = normalized(operator)
+    axis = channels(operator.node)
+    whole, scales = rounded(weight, axis if rounding.per_channel else None, rounding.bits)
+    parts: list[Array] = [whole, scales, np.zeros(scales.shape, whole.dtype)]
+    made = [place.op("DequantizeLinear", *map(place.constant, parts), axis=axis)]
+    if rounding.correction is not None:
+        bias = rounding.correction if bias is None else bias + rounding.correction
+    if bias is not None:
+        made.append(place.constant(bias) if step is None else _whole_bias(place, bias, scales * step))
+    return made
+
+
+def _written(place: Site, operator: Operator, inputs: Sequence[ir.Value | None]) -> None:
+    """Write the operator over other inputs."""
+    given = {attribute.name: attribute.value for attribute in operator.node.attributes.values()}
+    new = place.op(operator.node.op_type, *inputs, **given)
+    place.finish(new, has_bias=len(inputs) > 2)
+
+
+def channels(node: ir.Node) -> int:
+    """Return the axis of the channels of a node's weight that each have a scale."""
+    return 1 if node.op_type == "MatMul" or _untransposed(node) else 0
+
+
+def _summed_bits() -> int:
+    """The bits of weights whose products with bytes this processor sums exactly."""
+    return 7 if sums_of_bytes_overflow() else 8
+
+
+def _untransposed(node: ir.Node) -> bool:
+    return node.op_type == "Gemm" and not node.attributes.get_int("transB", 0)
+
+
+def _stepped(place: Site, x: ir.Value, ends: tuple[float, float]) -> ir.Value:
+    """Return a value that went through integers."""
+    if _SHARED not in x.meta:
+        scale, zero = _scale(ends)
+        steps = place.constant(np.array(scale)), place.constant(np.array(zero))
+        x.meta[_SHARED] = place.op("QuantizeLinear", x, *steps), *steps
+    known: ir.Value = place.op("DequantizeLinear", *x.meta[_SHARED])
+    return known
+
+
+def _whole_bias(place: Site, bias: Floats, steps: Floats) -> ir.Value:
+    """Return a bias in the integers of the sums, whose steps are larger where 32 bits are too few."""
+    steps = np.maximum(steps, np.abs(bias) / (1 << 30)).astype(np.float32)
+    whole = place.constant(np.rint(bias / steps).astype(np.int32))
+    return place.op("DequantizeLinear", whole, place.constant(steps), axis=0)
+
+
+def _scale(ends: tuple[float, float]) -> tuple[np.float32, np.uint8]:
+    """Return scale and zero point of values between these ends and zero."""
+    low, high = min(ends[0], 0.0), max(ends[1], 0.0)
+    scale = np.float32(max((high - low) / 255, 1e-20))
+    return scale, np.uint8(np.clip(round(-low / scale), 0, 255))
+
+
+def rounded(
+    weight: Floats, axis: int | None, bits: int = 8
+) -> tuple[npt.NDArray[np.signedinteger[Any]], Floats]:
+    """Return a weight in integers of so many bits, and the scale of each channel along `axis`, or of all."""
+    most = (1 << (bits - 1)) - 1
+    others = None if axis is None else tuple(i for i in range(weight.ndim) if i != axis)
+    scales = np.asarray(np.maximum(np.abs(weight).max(axis=others) / most, 1e-20), np.float32)
+    dtype = np.int8 if bits <= 8 else np.int16
+    return np.rint(weight / _beside(scales, weight, axis)).astype(dtype), scales
+
+
+def rest(weight: Floats, node: ir.Node, rounding: Rounding) -> Floats:
+    """Return what the rounding of a node's weight leaves."""
+    axis = channels(node) if rounding.per_channel else None
+    whole, scales = rounded(weight, axis, rounding.bits)
+    return weight - whole * _beside(scales, weight, axis)
+
+
+def _beside(scales: Floats, weight: Floats, axis: int | None) -> Floats:
+    """Return the scales of a weight's channels in the shape that broadcasts over it."""
+    return scales.reshape([-1 if i == axis else 1 for i in range(weight.ndim)])

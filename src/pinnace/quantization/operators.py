@@ -1,0 +1,187 @@
+"""Operators of a graph that can have fewer bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from pinnace.compiler.plan import PLANNED
+
+Floats = npt.NDArray[np.float32]
+
+_WEIGHTED = ("Conv", "Gemm", "MatMul")
+_BETWEEN = ("Add", "AveragePool", "GlobalAveragePool", "MaxPool")
+"""Operators that compute in integers if what they read comes from such a convolution."""
+_THROUGH = ("Relu", "Clip", "BatchNormalization")
+_LEAST = 64
+"""Elements of a weight for which it pays."""
+
+_TAKES = {
+    "bits16": _WEIGHTED,
+    "weights16": ("MatMul", "Gemm"),
+    "weights8": ("MatMul", "Gemm"),
+    "held8": ("MatMul", "Gemm"),
+    "weights4": ("MatMul", "Gemm"),
+    "dynamic8": ("MatMul", "Gemm"),
+    "int8": _WEIGHTED,
+    "stored": _WEIGHTED,
+}
+"""The operators with weights that each method changes."""
+
+_SINCE = {"held8": 7, "dynamic8": 11, "int8": 13}
+"""The first ONNX operator set that has the operators that a method writes."""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A node, and the BatchNormalization after it that its weight can take up."""
+
+    node: ir.Node
+    norm: ir.Node | None = None
+
+    @property
+    def last(self) -> ir.Value:
+        """The value that the operator computes."""
+        return (self.norm or self.node).outputs[0]
+
+    @property
+    def name(self) -> str:
+        """The name of that value."""
+        return self.last.name or ""
+
+    @property
+    def end(self) -> ir.Value:
+        """That value after the activation that alone reads it."""
+        value = self.last
+        after = list(users(value))
+        if len(after) == 1 and not value.is_graph_output() and after[0].op_type in ("Relu", "Clip"):
+            return after[0].outputs[0]
+        return value
+
+
+def candidates(model: ir.Model, method: str, for_file: bool = False) -> list[Operator]:
+    """Return the operators that a method can change, in the order of the graph.
+
+    Files that are not ONNX have no operator set.
+    """
+    if model.opset_imports.get("", 1) < _SINCE.get(method, 0) and not for_file:
+        return []
+    found: list[Operator] = []
+    integers: set[ir.Value] = set()
+    for node in model.graph:
+        if node.domain or node.op_type not in (*_TAKES[method], *_BETWEEN):
+            continue
+        if node.op_type in _TAKES[method] and weight_of(node) is not None and _plain(node):
+            operator = Operator(node, _norm_after(node) if node.op_type == "Conv" else None)
+            if node.op_type == "Conv":
+                integers.add(operator.last)
+        elif method == "int8" and node.op_type in _BETWEEN and integers & set(map(_before, node.inputs)):
+            operator = Operator(node)
+            integers.add(operator.last)
+        else:
+            continue
+        found.append(operator)
+    return found
+
+
+def keep_wide(operator: Operator) -> None:
+    """Mark an operator as one that keeps its type where others are computed in 16 bits."""
+    operator.node.meta[PLANNED] = ir.DataType.FLOAT
+
+
+def weight_of(node: ir.Node) -> ir.TensorProtocol | None:
+    """Return the weight of a node: a float32 constant of more than one dimension; else None."""
+    value = node.inputs[1] if len(node.inputs) > 1 else None
+    tensor = None if value is None or value.is_graph_input() else value.const_value
+    if tensor is None or tensor.dtype is not ir.DataType.FLOAT or tensor.size < _LEAST:
+        return None
+    fits = len(tensor.shape) == 2 or (node.op_type == "Conv" and len(tensor.shape) > 2)
+    return tensor if fits else None
+
+
+def matrix(node: ir.Node) -> Floats:
+    """Return the weight of a product with its rows as those of the input."""
+    tensor = weight_of(node)
+    assert tensor is not None
+    turned = node.op_type == "Gemm" and node.attributes.get_int("transB", 0) == 1
+    weight: Floats = tensor.numpy()
+    return np.ascontiguousarray(weight.T if turned else weight)
+
+
+def floats(value: ir.Value | None) -> Floats | None:
+    """Return a float32 constant as an array; None for other values."""
+    tensor = None if value is None or value.is_graph_input() else value.const_value
+    return None if tensor is None or tensor.dtype is not ir.DataType.FLOAT else tensor.numpy()
+
+
+def normalized(operator: Operator) -> tuple[Floats, Floats | None]:
+    """Return weight and bias, with the BatchNormalization of a convolution; the bias if it is a vector."""
+    tensor, (factor, bias) = weight_of(operator.node), factors(operator)
+    assert tensor is not None
+    weight: Floats = tensor.numpy()
+    return weight if factor is None else scaled(weight, factor), bias
+
+
+def factors(operator: Operator) -> tuple[Floats | None, Floats | None]:
+    """Return the numbers by which a BatchNormalization multiplies the channels of a weight, and the bias."""
+    node = operator.node
+    bias = floats(node.inputs[2]) if node.op_type != "MatMul" and len(node.inputs) > 2 else None
+    if bias is not None and bias.ndim != 1:
+        bias = None
+    if operator.norm is None:
+        return None, bias
+    known = [x.const_value for x in operator.norm.inputs[1:5] if x is not None]
+    scale, offset, mean, variance = (x.numpy() for x in known if x is not None)
+    deviation = np.sqrt(variance + operator.norm.attributes.get_float("epsilon", 1e-5))
+    factor = (scale / deviation).astype(np.float32)
+    return factor, (offset + ((0 if bias is None else bias) - mean) * factor).astype(np.float32)
+
+
+def scaled(weight: Floats, factor: Floats) -> Floats:
+    """Return a weight whose output channels are multiplied."""
+    return (weight * factor.reshape(-1, *[1] * (weight.ndim - 1))).astype(np.float32)
+
+
+def users(value: ir.Value) -> Iterator[ir.Node]:
+    """Return the nodes that read a value."""
+    return (node for node, _ in value.uses())
+
+
+def _plain(node: ir.Node) -> bool:
+    """Return True if the node does nothing that rewrites leave out."""
+    if PLANNED in node.meta or (node.op_type == "Conv" and _open_bias(node)):
+        return False
+    return node.op_type != "Gemm" or (
+        node.attributes.get_float("alpha", 1.0) == node.attributes.get_float("beta", 1.0) == 1.0
+        and node.attributes.get_int("transA", 0) == 0
+    )
+
+
+def _open_bias(node: ir.Node) -> bool:
+    return len(node.inputs) > 2 and node.inputs[2] is not None and floats(node.inputs[2]) is None
+
+
+def _norm_after(conv: ir.Node) -> ir.Node | None:
+    """Return the BatchNormalization that alone reads a convolution, if all it knows is constant."""
+    value = conv.outputs[0]
+    after = list(users(value))
+    if len(after) != 1 or value.is_graph_output() or after[0].op_type != "BatchNormalization":
+        return None
+    norm = after[0]
+    known = all(floats(x) is not None for x in norm.inputs[1:5])
+    return norm if known and norm.inputs[0] is value and len(norm.outputs) == 1 else None
+
+
+def _before(value: ir.Value | None) -> ir.Value | None:
+    """Return what an activation or normalization made a value of; the value itself for others."""
+    node = None if value is None else value.producer()
+    while node is not None and node.op_type in _THROUGH and not node.domain:
+        if node.op_type == "BatchNormalization":
+            return node.outputs[0]
+        value = node.inputs[0]
+        node = None if value is None else value.producer()
+    return value
