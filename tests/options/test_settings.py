@@ -117,8 +117,8 @@ def test_a_byte_order_mark_is_no_part_of_the_section(ini) -> None:
         ),
         ("[zzzz]\n", "unknown section [zzzz] is ignored"),
         (
-            "[ms_cache]\nserialize_Path=x\n",
-            "unknown key 'serialize_Path' in [ms_cache] is ignored; did you mean 's",
+            "[ms_cache]\nserialised_Path=x\n",
+            "unknown key 'serialised_Path' in [ms_cache] is ignored; did you mean 's",
         ),
         (
             "[gpu_context]\nopt_dim=1\n",
