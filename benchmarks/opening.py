@@ -60,7 +60,7 @@ def write_onnx(model: Path, path: Path) -> Path:
     import onnx_ir as ir
 
     from pinnace import formats
-    from pinnace.compiler.graph import compilable
+    from pinnace.lowering.graph import compilable
     from pinnace.weights.source import Source
 
     source = Source.of_file(model)

@@ -26,10 +26,10 @@ KEPT = NEVER | {
     *("concurrent.futures._base", "difflib", "email", "importlib.metadata", "importlib.resources"),
     *("subprocess", "tempfile", "uuid"),
     *("google.protobuf", "logging", "numpy.typing", "onnx", "onnx.onnx_ml_pb2", "onnx_ir"),
-    *("pinnace.compiler", "pinnace.engines.rule", "pinnace.engines.onnxruntime.compiling", "pinnace.ops"),
+    *("pinnace.lowering", "pinnace.engines.rule", "pinnace.engines.onnxruntime.compiling", "pinnace.ops"),
 }
 FIRST = NEVER | {"pinnace.distributed", "pinnace.ops.table"}
-LOWERED = FIRST - {"pinnace.ops.table"} | {"pinnace.ops.boxes", "pinnace.ops.lite_detect"}
+LOWERED = FIRST - {"pinnace.ops.table"} | {"pinnace.ops.mindspore.boxes", "pinnace.ops.lite.detect"}
 IMPORT = KEPT | {
     *("json", "mmap", "onnxruntime", "pinnace.cache", "pinnace.engines.onnxruntime", "pinnace.formats"),
 }

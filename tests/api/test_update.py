@@ -22,7 +22,6 @@ from onnx import TensorProto, helper, numpy_helper
 
 from pinnace import Context, Model, ModelParallelRunner, ModelType, Tensor
 from pinnace.building.origin import Origin
-from pinnace.compiler.graph import compilable
 from pinnace.errors import (
     ArgumentValueError,
     ConfigError,
@@ -32,6 +31,7 @@ from pinnace.errors import (
     ModelStateError,
     UnsupportedModelError,
 )
+from pinnace.lowering.graph import compilable
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 from pinnace.program import Dialect, Function, Input, Node, Program, TypeInfo

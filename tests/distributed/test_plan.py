@@ -17,7 +17,6 @@ from pinnace.errors import ConfigError, DistributedError
 import_onnx_ir()
 
 from pinnace import formats  # noqa: E402
-from pinnace.compiler.graph import compilable, has_collectives  # noqa: E402
 from pinnace.distributed import start, steps  # noqa: E402
 from pinnace.distributed.agreement import CollectiveRecord, _compare_parts, _Rehearsal, agree, group_of  # noqa: E402
 from pinnace.distributed.files import suspicion  # noqa: E402
@@ -25,6 +24,7 @@ from pinnace.distributed.plan import cut  # noqa: E402
 from pinnace.distributed.start import _of_environment  # noqa: E402
 from pinnace.distributed.steps import Collective, Partition, Segment, Wait  # noqa: E402
 from pinnace.distributed.tables import groups_of, meeting  # noqa: E402
+from pinnace.lowering.graph import compilable, has_collectives  # noqa: E402
 from pinnace.options.settings import Settings  # noqa: E402
 from pinnace.options.target import Target  # noqa: E402
 from pinnace.types import DataType, Port  # noqa: E402

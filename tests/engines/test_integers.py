@@ -15,11 +15,11 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from pinnace.building.origin import build
-from pinnace.compiler.graph import compilable
 from pinnace.engines import rule
 from pinnace.engines.onnxruntime.rules import rewrite
 from pinnace.errors import PinnaceWarning
 from pinnace.formats import read
+from pinnace.lowering.graph import compilable
 from pinnace.machine.processor import sums_of_bytes_overflow
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target

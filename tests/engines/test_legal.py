@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from pinnace.ops.builder import Builder
+from pinnace.graph.builder import Builder
 
 TOLERANCE = 1e-6
 """Some steps of float32, in which float64 is computed where there is no other kernel."""

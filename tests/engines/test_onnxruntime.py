@@ -17,11 +17,11 @@ from tests.waiting import until
 
 from pinnace.building.opening import inspect_model
 from pinnace.building.origin import build
-from pinnace.compiler.graph import compilable
 from pinnace.engines.onnxruntime import session
 from pinnace.engines.onnxruntime.compiling import encoded
 from pinnace.errors import DeviceUnavailableError, EngineError, UnsupportedModelError
 from pinnace.formats import read
+from pinnace.lowering.graph import compilable
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 from pinnace.weights.source import Source

@@ -64,8 +64,8 @@ def test_products_of_dynamic_quantization_run_on_integers(tmp_path):
     import onnx_ir as ir
     import onnxruntime as ort
 
-    from pinnace.compiler.lower import lower
     from pinnace.formats import read
+    from pinnace.lowering.lower import lower
     from pinnace.weights.source import Source
 
     model = ir.serde.serialize_model(lower(read(Source.of_file(DATA / "product_dynamic_lite.mindir"))))

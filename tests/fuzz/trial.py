@@ -13,9 +13,9 @@ from tests.fuzz.corpus import families
 from tests.fuzz.damage import damaged
 
 from pinnace import engines
-from pinnace.compiler.graph import compilable
 from pinnace.errors import PinnaceError
 from pinnace.formats import read
+from pinnace.lowering.graph import compilable
 from pinnace.options.target import Target
 from pinnace.types import ModelType
 from pinnace.weights.source import Source

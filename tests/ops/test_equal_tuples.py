@@ -4,8 +4,8 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from pinnace.ops.builder import Builder
-from pinnace.ops.scalar import tuple_equal
+from pinnace.graph.builder import Builder
+from pinnace.ops.mindspore.scalar import tuple_equal
 
 
 def scalar(name):

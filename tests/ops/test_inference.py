@@ -10,7 +10,7 @@ import_onnx_ir()
 
 import onnx_ir as ir  # noqa: E402
 
-from pinnace.ops.inference import infer_node  # noqa: E402
+from pinnace.graph.inference import infer_node  # noqa: E402
 
 
 def of(name, *shape):

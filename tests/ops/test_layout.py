@@ -10,11 +10,11 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 
-from pinnace.compiler.graph import compilable
 from pinnace.formats import read
-from pinnace.ops.builder import Builder
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
+from pinnace.lowering.graph import compilable
 from pinnace.ops.layout import channels_back, channels_first, permuted
-from pinnace.ops.values import Unsupported
 from pinnace.program import Layout
 from pinnace.weights.source import Source
 

@@ -11,8 +11,8 @@ import pytest
 
 import pinnace
 from pinnace.converter import rules
+from pinnace.graph.inference import OPSET
 from pinnace.ops import families, signatures
-from pinnace.ops.inference import OPSET
 from pinnace.program import Dialect
 
 SOURCE = Path(pinnace.__file__).parent

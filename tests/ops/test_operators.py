@@ -7,8 +7,8 @@ import threading
 import onnx_ir as ir
 import pytest
 
-from pinnace.ops.builder import Builder
-from pinnace.ops.operators import writing
+from pinnace.graph.builder import Builder
+from pinnace.graph.operators import writing
 
 
 def tensor() -> ir.Value:

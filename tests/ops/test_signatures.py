@@ -18,11 +18,11 @@ import pytest
 
 import pinnace.ops  # noqa: F401  (fills the table)
 from pinnace.errors import PinnaceWarning
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
 from pinnace.ops import signatures
-from pinnace.ops.builder import Builder
 from pinnace.ops.families import find, rows
 from pinnace.ops.table import Arguments
-from pinnace.ops.values import Unsupported
 from pinnace.program import Dialect, Layout
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools" / "tables"))

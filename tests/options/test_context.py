@@ -274,7 +274,7 @@ def test_a_built_model_reads_its_threads_from_proc() -> None:
     """The threads that an engine starts, and what they are bound to, as the kernel tells."""
     # In a child, so that threads of other tests are not counted; what starts threads at import comes first.
     code = (
-        "import onnxruntime, onnx_ir, pinnace.engines, pinnace.formats, pinnace.compiler.graph\n"
+        "import onnxruntime, onnx_ir, pinnace.engines, pinnace.formats, pinnace.lowering.graph\n"
         "import os, sys, time, pinnace as m\n"
         "before = set(os.listdir('/proc/self/task'))\n"
         "c = m.Context(thread_num=2, thread_affinity_core_list=[min(os.sched_getaffinity(0))])\n"

@@ -22,9 +22,9 @@ from tests.random_calls.compare import difference
 
 from pinnace.building.origin import Origin
 from pinnace.cache.store import OFF
-from pinnace.compiler.graph import compilable
 from pinnace.errors import PinnaceError
 from pinnace.formats import read
+from pinnace.lowering.graph import compilable
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 from pinnace.weights.source import Source

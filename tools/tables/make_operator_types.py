@@ -2,7 +2,7 @@
 
 Usage: python tools/tables/make_operator_types.py
 
-* src/pinnace/ops/schemas.json: operator -> the type variables of its inputs, those of its outputs, and the types of
+* src/pinnace/graph/schemas.json: operator -> the type variables of its inputs, those of its outputs, and the types of
   those that do not allow all.
 * src/pinnace/engines/onnxruntime/types.json: operator -> type variable -> the types that have kernels, where some
   have none. float16 counts as one that has where a schema allows it: onnxruntime itself puts casts around such nodes.
@@ -22,7 +22,7 @@ from pathlib import Path
 import onnx
 from onnxruntime.capi import onnxruntime_pybind11_state as runtime
 
-from pinnace.ops.inference import OPSET
+from pinnace.graph.inference import OPSET
 
 _PACKAGE = Path(__file__).parents[2] / "src" / "pinnace"
 _TYPES = [

@@ -99,8 +99,8 @@ def _candidates(recipe: Recipe) -> list[Choice]:
     """Return the choice by rule, then the choice for the other engine, if that may be faster."""
     graph = recipe.graph(recipe.variable)
     recipe.held.append(graph)
-    from pinnace.compiler.graph import has_collectives
     from pinnace.engines.rule import candidates
+    from pinnace.lowering.graph import has_collectives
 
     target = recipe.target
     if has_collectives(graph.model):

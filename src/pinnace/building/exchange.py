@@ -17,9 +17,9 @@ from pinnace.types import Array, DataType
 if TYPE_CHECKING:
     from pinnace.building.origin import Origin
     from pinnace.cache.store import Store
-    from pinnace.compiler.variable import Variable
     from pinnace.engines.protocol import Refitter
     from pinnace.engines.steps import Profile
+    from pinnace.lowering.variable import Variable
     from pinnace.weights.lora import Pair
 
 _log = Log("pinnace.weights")
@@ -227,7 +227,7 @@ def _named(tensors: Sequence[Tensor], variable: Sequence[str]) -> dict[str, Tens
 
 
 def _near(tensor: Tensor, variable: Sequence[str]) -> str:
-    from pinnace.compiler.variable import nearest
+    from pinnace.lowering.variable import nearest
 
     return nearest(tensor.name, variable)
 

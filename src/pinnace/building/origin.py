@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from pinnace.cache.entry import Entry
     from pinnace.cache.handover import Offer
     from pinnace.cache.store import Store
-    from pinnace.compiler.graph import Compilable
-    from pinnace.compiler.variable import Variable
     from pinnace.distributed.steps import RankPart
     from pinnace.engines.protocol import Executable, Refitter
+    from pinnace.lowering.graph import Compilable
+    from pinnace.lowering.variable import Variable
     from pinnace.weights.source import Source
 
 TargetFor = Callable[["Tuning | None"], Target]
@@ -267,7 +267,7 @@ class Origin:
         """Map module paths to the names of their weights."""
         import_onnx_ir()
         from pinnace import formats
-        from pinnace.compiler.variable import modules_of
+        from pinnace.lowering.variable import modules_of
 
         return modules_of(formats.read(self.source, self._recipe.kind))
 

@@ -18,9 +18,9 @@ from pinnace.types import ModelType
 
 if TYPE_CHECKING:  # loading from the cache needs no compiler
     from pinnace.cache.entry import Entry
-    from pinnace.compiler.graph import Compilable
     from pinnace.distributed.steps import RankPart
     from pinnace.engines.protocol import Compiled, Engine, Executable
+    from pinnace.lowering.graph import Compilable
     from pinnace.weights.source import Source
 
 _log = Log("pinnace.build")
@@ -64,7 +64,7 @@ class Recipe:
         with self.stages.timed("imports"):
             import_onnx_ir()
             from pinnace import formats
-            from pinnace.compiler.graph import compilable, shapes_of
+            from pinnace.lowering.graph import compilable, shapes_of
 
         source, target = self.source, self.target
         folder = None if source.folder is None else str(source.folder)
@@ -79,7 +79,7 @@ class Recipe:
 
     def check_whole(self, graph: Compilable) -> None:
         """Raise NotSupportedError for one rank's part of a model."""
-        from pinnace.compiler.graph import has_collectives
+        from pinnace.lowering.graph import has_collectives
 
         if has_collectives(graph.model):
             raise NotSupportedError(
@@ -91,7 +91,7 @@ class Recipe:
         """Compile the model without keeping anything on disk."""
         with self.stages.timed("imports"):
             import_onnx_ir()
-            from pinnace.compiler.graph import has_collectives
+            from pinnace.lowering.graph import has_collectives
 
         graph = self.graph(self.variable)
         if not has_collectives(graph.model):
@@ -109,7 +109,7 @@ class Recipe:
         """Compile the model into a folder."""
         with self.stages.timed("imports"):
             import_onnx_ir()
-            from pinnace.compiler.graph import has_collectives
+            from pinnace.lowering.graph import has_collectives
 
         graph = self.graph(self.variable)
         if not has_collectives(graph.model):

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import onnx_ir as ir
 
-from pinnace.compiler.graph import compilable, declared_inputs
-from pinnace.compiler.variable import exchangeable
 from pinnace.engines.onnxruntime.kernels import lacking
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
 from pinnace.formats import kind_of
+from pinnace.lowering.graph import compilable, declared_inputs
+from pinnace.lowering.variable import exchangeable
 from pinnace.program import Program
 from pinnace.types import DataType, ModelType, Port
 from pinnace.weights.source import Source, size_of

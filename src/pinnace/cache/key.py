@@ -17,7 +17,9 @@ from pinnace.weights.source import Source
 if TYPE_CHECKING:
     from pinnace.cache.store import Store
 
-_PACKAGES = ("compiler", "distributed", "engines", "formats", "machine", "ops", "quantization", "weights")
+_PACKAGES = (
+    "distributed", "engines", "formats", "graph", "lowering", "machine", "ops", "quantization", "weights",
+)  # fmt: skip
 """The packages of Pinnace that affect the result of a build."""
 
 

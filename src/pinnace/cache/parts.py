@@ -16,7 +16,7 @@ from pinnace.engines.protocol import Compiled, Executable
 from pinnace.types import Interface
 
 if TYPE_CHECKING:  # loading needs no compiler
-    from pinnace.compiler.graph import Compilable
+    from pinnace.lowering.graph import Compilable
 
 _SEGMENTS, _CONSTANTS = "segments", "constants"
 

@@ -16,7 +16,7 @@ import onnx_ir as ir
 from pinnace.converter import inferring, loops
 from pinnace.converter.loops import Raiser
 from pinnace.converter.primitives import Primitives
-from pinnace.ops.values import Unsupported
+from pinnace.graph.failures import Unsupported
 
 OPERATORS = ("If", "Loop", "Scan")
 """The operators with graphs inside."""

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from pinnace.compiler.graph import port
-from pinnace.compiler.outputs import cast
 from pinnace.converter import intermediate, splitting
 from pinnace.converter.checking import difference, likeness
 from pinnace.converter.intermediate import CONVERTED_FOR
@@ -20,6 +18,8 @@ from pinnace.converter.optimizing import SAID, Optimize, Turn, optimized, take_p
 from pinnace.converter.raising import raised
 from pinnace.engines.onnxruntime.rules import fuse_blocks
 from pinnace.errors import ConfigError, NotSupportedError, warn
+from pinnace.lowering.graph import port
+from pinnace.lowering.outputs import cast
 from pinnace.program import Dialect, Layout
 from pinnace.quantization.accuracy import Likeness
 from pinnace.quantization.files import Quantization, quantized

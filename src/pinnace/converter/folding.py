@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from pinnace.converter import partly
 from pinnace.converter.reference import evaluated
-from pinnace.ops.nodes import DOMAIN
+from pinnace.graph.nodes import DOMAIN
 
 _MOST = 1 << 16
 """Elements of inputs and results that are computed."""

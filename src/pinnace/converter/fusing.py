@@ -10,7 +10,7 @@ import onnx
 import onnx_ir as ir
 
 from pinnace.converter.folding import fold
-from pinnace.ops.inference import infer_node, opset_of
+from pinnace.graph.inference import infer_node, opset_of
 from pinnace.quantization.operators import Operator, candidates, factors, scaled, weight_of
 from pinnace.quantization.writing import Site
 

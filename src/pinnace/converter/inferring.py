@@ -14,7 +14,7 @@ import onnx
 import onnx_ir as ir
 
 from pinnace.converter import folding, partly
-from pinnace.ops.inference import infer_node
+from pinnace.graph.inference import infer_node
 
 InferenceError = onnx.shape_inference.InferenceError
 

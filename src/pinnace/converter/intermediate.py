@@ -10,10 +10,10 @@ import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass, ShapeInferencePass
 
 from pinnace import formats
-from pinnace.compiler import custom
-from pinnace.compiler.entry import STATE
-from pinnace.compiler.graph import compilable, shapes_of
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
+from pinnace.lowering import custom
+from pinnace.lowering.entry import STATE
+from pinnace.lowering.graph import compilable, shapes_of
 from pinnace.program import Program
 from pinnace.types import ModelType
 from pinnace.weights.source import Source

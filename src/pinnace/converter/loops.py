@@ -16,8 +16,8 @@ import onnx_ir as ir
 
 from pinnace.converter import inferring
 from pinnace.converter.primitives import Primitives, type_of
-from pinnace.ops.builder import Builder
-from pinnace.ops.values import Unsupported
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
 from pinnace.program import Dialect, Function, Input, Node
 
 _FAR = 1 << 40

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.compiler.outputs import cast_output
+from pinnace.lowering.outputs import cast_output
 from pinnace.types import Array
 
 _NARROW = {ir.DataType.INT64: ir.DataType.INT32, ir.DataType.DOUBLE: ir.DataType.FLOAT}

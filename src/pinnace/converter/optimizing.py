@@ -19,8 +19,8 @@ from onnx_ir.passes.common import (
     RemoveUnusedNodesPass,
 )
 
-from pinnace.compiler.graph import has_collectives
 from pinnace.converter.fusing import fuse
+from pinnace.lowering.graph import has_collectives
 
 Optimize = Literal["none", "general", "gpu_oriented", "ascend_oriented"]
 

@@ -15,9 +15,9 @@ from onnx.inliner import inline_selected_functions
 
 from pinnace.converter import rules
 from pinnace.converter.primitives import type_of
-from pinnace.ops.builder import Builder
-from pinnace.ops.inference import OPSET
-from pinnace.ops.values import Unsupported
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
+from pinnace.graph.inference import OPSET
 from pinnace.program import Dialect
 
 

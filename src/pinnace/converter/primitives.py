@@ -10,9 +10,11 @@ import onnx_ir as ir
 
 from pinnace.converter.integers import Dequantized, settled
 from pinnace.converter.tidy import needed, tidied
-from pinnace.ops import signatures, structure
-from pinnace.ops.builder import Builder
-from pinnace.ops.values import Unsupported, Value
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
+from pinnace.ops import signatures
+from pinnace.ops.mindspore import structure
+from pinnace.ops.values import Value
 from pinnace.program import DTYPES, Dialect, Function, Input, Layout, Literal, Node, Quantized, TypeInfo
 
 _SMALL = 256

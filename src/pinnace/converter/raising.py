@@ -14,16 +14,16 @@ from contextlib import suppress
 
 import onnx_ir as ir
 
-from pinnace.compiler.failures import MISFITS
 from pinnace.converter import control, folding, inferring, parts, rules
 from pinnace.converter.primitives import Primitives, number_of, type_of
 from pinnace.converter.rules import narrow
 from pinnace.distributed.plan import partition
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
-from pinnace.ops.builder import Builder
-from pinnace.ops.inference import infer, opset_of
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
+from pinnace.graph.inference import infer, opset_of
+from pinnace.lowering.failures import MISFITS
 from pinnace.ops.table import Primitive
-from pinnace.ops.values import Unsupported
 from pinnace.program import Dialect, Function, Input, Layout, Program
 
 _MAIN = "main"

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import onnx_ir as ir
 
-from pinnace.compiler.graph import Compilable, port
-from pinnace.compiler.nodes import inner_graphs, nodes
 from pinnace.distributed.steps import Collective, Partition, Plan, Segment, Step, Wait
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
-from pinnace.ops.inference import infer, opset_of
-from pinnace.ops.nodes import DOMAIN
+from pinnace.graph.inference import infer, opset_of
+from pinnace.graph.nodes import DOMAIN
+from pinnace.graph.walk import inner_graphs, nodes
+from pinnace.lowering.graph import Compilable, port
 from pinnace.types import Interface, Port
 
 KINDS = ("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "AllToAll", "Exchange", "Barrier")

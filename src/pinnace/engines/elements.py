@@ -16,13 +16,13 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from pinnace.compiler.nodes import nodes
 from pinnace.engines.filled import is_fixed
 from pinnace.engines.protocol import WITHOUT_ELEMENTS
-from pinnace.ops.builder import Builder
-from pinnace.ops.inference import opset_of
-from pinnace.ops.nodes import origins
-from pinnace.ops.values import Unsupported
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
+from pinnace.graph.inference import opset_of
+from pinnace.graph.nodes import origins
+from pinnace.graph.walk import nodes
 
 GUARDED = "guarded"
 """The key in a node's `meta` of the positions of inputs that are checked in the run."""

@@ -7,10 +7,10 @@ from contextlib import suppress
 
 import onnx_ir as ir
 
-from pinnace.compiler.nodes import nodes
-from pinnace.ops.builder import Builder
-from pinnace.ops.inference import opset_of
-from pinnace.ops.values import Unsupported
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
+from pinnace.graph.inference import opset_of
+from pinnace.graph.walk import nodes
 
 
 def _named(text: str) -> frozenset[str]:

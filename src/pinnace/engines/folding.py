@@ -18,8 +18,8 @@ import onnx
 import onnx_ir as ir
 
 from pinnace import bounds
-from pinnace.compiler.nodes import inner_graphs
-from pinnace.ops.inference import infer_node, opset_of
+from pinnace.graph.inference import infer_node, opset_of
+from pinnace.graph.walk import inner_graphs
 from pinnace.weights.source import size_of
 
 _MAX_RESULT = 1 << 26

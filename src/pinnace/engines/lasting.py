@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 
 import onnx_ir as ir
 
-from pinnace.compiler.nodes import inner_graphs
 from pinnace.engines.filled import SHAPED
 from pinnace.engines.protocol import BY_SHAPES
+from pinnace.graph.walk import inner_graphs
 
 _SHAPED = SHAPED | {
     *("AveragePool", "Compress", "Concat", "Conv", "ConvTranspose", "GatherBlockQuantized", "MaxPool"),

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from pinnace.compiler.nodes import nodes
-from pinnace.ops.nodes import origins
+from pinnace.graph.nodes import origins
+from pinnace.graph.walk import nodes
 
 if TYPE_CHECKING:
     import onnx_ir as ir

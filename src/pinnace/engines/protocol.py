@@ -12,8 +12,8 @@ from pinnace.options.target import Target
 from pinnace.types import Array, Interface, Port
 
 if TYPE_CHECKING:  # a model from the cache needs no compiler
-    from pinnace.compiler.graph import Compilable
     from pinnace.engines.steps import Step
+    from pinnace.lowering.graph import Compilable
     from pinnace.weights.source import Source
 
 State = list[Array]

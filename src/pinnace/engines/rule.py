@@ -12,8 +12,8 @@ from collections.abc import Collection
 
 import onnx_ir as ir
 
-from pinnace.compiler.nodes import nodes
 from pinnace.engines.choice import FP32, HALF, Choice
+from pinnace.graph.walk import nodes
 from pinnace.machine.cores import usable_core_count
 from pinnace.machine.processor import features, sixteen_bit_type, sums_of_bytes_overflow
 from pinnace.options.table import MEMORY

@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.ops.builder import Builder
-from pinnace.ops.values import Unsupported, Value, refuse
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
+from pinnace.ops.values import Value, refuse
 from pinnace.program import DTYPES
 
 _MOST_DIMENSIONS = 64

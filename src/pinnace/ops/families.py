@@ -5,37 +5,49 @@ Models of MindSpore import it when they are lowered; ONNX models need none of it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from importlib import import_module
 
 from pinnace.ops import signatures
-from pinnace.ops.lite_shared import NAMES
+from pinnace.ops.lite.shared import NAMES
 from pinnace.ops.table import TABLE, Primitive
 from pinnace.program import Dialect
 
+
+def _modules(room: str, names: str) -> tuple[str, ...]:
+    return tuple(f"pinnace.ops.{room}.{name}" for name in names.split())
+
+
 _COMMON = {
-    Dialect.MINDSPORE: "activation arithmetic array conv linalg math norm parts pool reduce structure",
-    Dialect.LITE: "lite_array lite_math lite_nn",
+    Dialect.MINDSPORE: _modules(
+        "mindspore", "activation arithmetic array conv linalg math norm parts pool reduce structure"
+    ),
+    Dialect.LITE: _modules("lite", "array math nn"),
 }
 """The modules whose rows are enough for most networks; all others take 10 ms to import."""
 
-_FAMILIES = """
-    activation adaptive arithmetic array attention bessel boxes collective constants conv counts
-    cumulative custom custom_delta detection diagonal exchange experts factor filling image index linalg
-    lite_array lite_detect lite_image lite_math lite_nn lite_quant lite_recurrent lite_sparse
-    lite_speech loss math matrix_diagonal norm order padding parts patches pool
-    quantized recurrent reduce resize scalar
-    segments signal slicing solve special state structure text unique views
-"""
+_FAMILIES = (
+    *_modules(
+        "mindspore",
+        """
+        activation adaptive arithmetic array attention bessel boxes collective constants conv counts
+        cumulative detection diagonal exchange experts factor filling image index linalg loss math
+        matrix_diagonal norm order padding parts patches pool quantized recurrent reduce resize
+        scalar segments signal slicing solve special state structure text unique views
+        """,
+    ),
+    *_modules("lite", "array detect image math nn quant recurrent sparse speech"),
+    *_modules("ascend", "custom delta"),
+)
 """The modules that enter rows; the last one looks for rows of the others."""
 
 _SHARED = frozenset(NAMES.split())
 
 
-def _enter(names: str) -> None:
-    for name in names.split():
-        import_module(f"pinnace.ops.{name}")
+def _enter(modules: Iterable[str]) -> None:
+    for module in modules:
+        import_module(module)
 
 
 def find(dialect: Dialect, name: str) -> Primitive | None:
@@ -43,11 +55,11 @@ def find(dialect: Dialect, name: str) -> Primitive | None:
 
     MindSpore Lite's converter leaves MindSpore's primitives in a file that it has none of its own for.
     """
-    for names in (_COMMON[dialect], _FAMILIES):
+    for modules in (_COMMON[dialect], _FAMILIES):
         row = TABLE.get((dialect, name)) or _shared(dialect, name)
         if row is not None:
             return row
-        _enter(names)
+        _enter(modules)
     row = TABLE.get((dialect, name))
     if row is None and dialect is Dialect.LITE and signatures.find(dialect, name) is None:
         row = TABLE.get((Dialect.MINDSPORE, name))

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.ops.builder import Builder
-from pinnace.ops.values import Unsupported
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
 from pinnace.program import Layout
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
-from pinnace.ops.builder import Builder
-from pinnace.ops.inference import OPSET
-from pinnace.ops.values import Unsupported
+from pinnace.graph.failures import Unsupported
+from pinnace.graph.inference import OPSET
+from pinnace.ops.builder import LoweringBuilder
 
 _OLDEST = 13
 _SAME = (
@@ -37,7 +37,7 @@ _SINCE = {("Reshape", "allowzero"): 14, ("ScatterElements", "reduction"): 16, ("
 _REDUCING = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd")
 
 
-class OlderBuilder(Builder):
+class OlderBuilder(LoweringBuilder):
     """Writes the operators of a set since 13 where these were other ones."""
 
     def emit(

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.ops.builder import Builder
+from pinnace.graph.builder import Builder
 from pinnace.program import Quantized
 
 

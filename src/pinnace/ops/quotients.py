@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.ops.builder import Builder
-from pinnace.ops.math import floating, is_float, trunc
+from pinnace.graph.builder import Builder
+from pinnace.ops.mindspore.math import floating, is_float, trunc
 from pinnace.ops.table import Tensor
 from pinnace.ops.values import Value
 

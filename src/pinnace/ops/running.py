@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.ops.array import counting
-from pinnace.ops.builder import Builder
+from pinnace.graph.builder import Builder
+from pinnace.ops.mindspore.array import counting
 from pinnace.ops.table import Tensor
 
 _INT64, _BOOL = ir.DataType.INT64, ir.DataType.BOOL

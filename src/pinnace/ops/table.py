@@ -48,10 +48,11 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.errors import warn
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
+from pinnace.graph.operators import writing
 from pinnace.ops import binding, signatures
-from pinnace.ops.builder import Builder
-from pinnace.ops.operators import writing
-from pinnace.ops.values import Effects, Unsupported, Value
+from pinnace.ops.values import Effects, Value
 from pinnace.program import Dialect
 
 Tensor = ir.Value

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import onnx_ir as ir
 
+from pinnace.graph.failures import Unsupported
 from pinnace.program import Function
 
 Value = Any
@@ -85,14 +86,6 @@ class TailCall:
     effects: Effects
     stop: Value = False
     result: Value = NOTHING
-
-
-class Unsupported(Exception):
-    """A node that cannot be lowered; the message is the reason, without node or primitive."""
-
-
-class RankUnknown(Unsupported):
-    """A node that asks for the rank of a tensor known only at run time."""
 
 
 class AlwaysRaises(Exception):

@@ -11,8 +11,8 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace import engines
-from pinnace.compiler.graph import compilable
 from pinnace.errors import ConfigError
+from pinnace.lowering.graph import compilable
 from pinnace.options.target import Target
 from pinnace.quantization import hold
 from pinnace.quantization.calibration import Calibration

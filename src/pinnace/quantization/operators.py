@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from pinnace.compiler.plan import PLANNED
+from pinnace.lowering.plan import PLANNED
 
 Floats = npt.NDArray[np.float32]
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.compiler.graph import Compilable
 from pinnace.engines.protocol import Engine
+from pinnace.lowering.graph import Compilable
 from pinnace.options.target import Target
 from pinnace.quantization.integers import Rounding, rest
 from pinnace.quantization.operators import Floats, Operator, candidates, normalized, weight_of

@@ -11,8 +11,8 @@ import onnx_ir as ir
 from pinnace.converter.caffe import layers, prototxt, weights
 from pinnace.converter.caffe.layer import Layer
 from pinnace.errors import ConfigError, ModelFormatError, UnsupportedModelError, UnsupportedPrimitive
-from pinnace.ops.builder import Builder
-from pinnace.ops.values import Unsupported
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
 from pinnace.weights.source import SMALL, Source, check_shape
 
 _IR_VERSION = 10

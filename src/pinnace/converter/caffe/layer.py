@@ -11,8 +11,8 @@ import onnx_ir as ir
 
 from pinnace.converter.caffe.prototxt import Message
 from pinnace.errors import ModelFormatError
-from pinnace.ops.builder import Builder
-from pinnace.ops.values import Unsupported
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
 
 _PARAMETERS = {
     **dict.fromkeys(("Deconvolution", "ConvolutionDepthwise", "DepthwiseConvolution"), "convolution_param"),

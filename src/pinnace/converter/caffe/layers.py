@@ -15,8 +15,8 @@ import onnx_ir as ir
 from pinnace.converter.caffe import windows
 from pinnace.converter.caffe.layer import Layer, axis_of
 from pinnace.converter.caffe.prototxt import Message
-from pinnace.ops.builder import Builder
-from pinnace.ops.values import Unsupported
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
 
 Rule = Callable[[Builder, Layer], ir.Value | Sequence[ir.Value]]
 

@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 import onnx
 import onnx_ir as ir
 
-from pinnace.ops.nodes import DOMAIN
+from pinnace.graph.nodes import DOMAIN
 from pinnace.ops.table import Primitive
 from pinnace.program import Dialect
 

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from functools import reduce
 
 from pinnace.converter.rules.places import along
-from pinnace.ops.builder import Builder
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
 from pinnace.ops.table import Tensor
-from pinnace.ops.values import Unsupported, Value
+from pinnace.ops.values import Value
 
 
 def Einsum(op: Builder, *operands: Tensor, equation: str) -> Tensor:

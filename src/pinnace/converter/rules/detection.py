@@ -9,8 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.converter.primitives import Primitives, number_of
+from pinnace.graph.failures import Unsupported
 from pinnace.ops.table import Tensor
-from pinnace.ops.values import Unsupported
 
 _MOST = 1 << 10
 """Pairs of a picture and a class that are written, each with a node of its own."""

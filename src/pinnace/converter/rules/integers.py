@@ -13,8 +13,8 @@ import onnx_ir as ir
 from pinnace.converter.integers import Dequantized
 from pinnace.converter.primitives import Primitives, number_of, type_of
 from pinnace.converter.rules import images
+from pinnace.graph.failures import Unsupported
 from pinnace.ops.table import Tensor
-from pinnace.ops.values import Unsupported
 from pinnace.program import Quantized, TypeInfo
 
 _BYTES = (ir.DataType.INT8, ir.DataType.UINT8)

@@ -12,9 +12,10 @@ from pinnace.converter.primitives import Primitives, number_of
 from pinnace.converter.rules import operators, shapes
 from pinnace.converter.rules.images import joined, nchw, nhwc, order, over, padded_image, reduction, turned
 from pinnace.converter.rules.narrow import as_type, in_int32, int32, ints32, of, reshaped
-from pinnace.ops.math import is_float
+from pinnace.graph.failures import Unsupported
+from pinnace.ops.mindspore.math import is_float
 from pinnace.ops.table import Ints, Tensor
-from pinnace.ops.values import Unsupported, Value
+from pinnace.ops.values import Value
 
 _BOOL, _FLOAT = ir.DataType.BOOL, ir.DataType.FLOAT
 _INT32, _INT64 = ir.DataType.INT32, ir.DataType.INT64

@@ -17,9 +17,10 @@ from pinnace.converter.rules.kernels import whole_norm
 from pinnace.converter.rules.narrow import in_int32
 from pinnace.converter.rules.resize import Resizing
 from pinnace.converter.rules.windows import Windows
-from pinnace.ops.math import is_float
+from pinnace.graph.failures import Unsupported
+from pinnace.ops.mindspore.math import is_float
 from pinnace.ops.table import Ints, Tensor
-from pinnace.ops.values import Unsupported, Value
+from pinnace.ops.values import Value
 
 _IMAGE = 4
 """Dimensions of an image."""

@@ -8,9 +8,10 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.converter.rules import operators, parts
-from pinnace.ops.builder import Builder
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
 from pinnace.ops.table import Tensor
-from pinnace.ops.values import Unsupported, Value
+from pinnace.ops.values import Value
 
 _ARCTANGENT = (
     0.0028662257,

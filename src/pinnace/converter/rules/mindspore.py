@@ -11,10 +11,11 @@ import onnx_ir as ir
 
 from pinnace.converter.primitives import Primitives, number_of
 from pinnace.converter.rules import operators, shapes
+from pinnace.graph.failures import Unsupported
 from pinnace.ops import binding
-from pinnace.ops.math import is_float
+from pinnace.ops.mindspore.math import is_float
 from pinnace.ops.table import Ints, Tensor
-from pinnace.ops.values import Unsupported, Value
+from pinnace.ops.values import Value
 
 _UNSIGNED = (ir.DataType.UINT16, ir.DataType.UINT32, ir.DataType.UINT64)
 

@@ -18,9 +18,10 @@ from pinnace.converter.rules.kernels import whole_norm
 from pinnace.converter.rules.mindspore import typed
 from pinnace.converter.rules.resize import Resizing, exact_size
 from pinnace.converter.rules.windows import Windows
-from pinnace.ops.math import is_float
+from pinnace.graph.failures import Unsupported
+from pinnace.ops.mindspore.math import is_float
 from pinnace.ops.table import Ints, Tensor
-from pinnace.ops.values import Unsupported, Value
+from pinnace.ops.values import Value
 
 _MOST = 1 << 18
 """Elements of a border that a file holds: one megabyte."""

@@ -9,10 +9,11 @@ import onnx_ir as ir
 
 from pinnace.converter.rules import operators, shapes
 from pinnace.converter.rules.places import along, chosen, only
-from pinnace.ops.builder import Builder
-from pinnace.ops.math import is_float
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
+from pinnace.ops.mindspore.math import is_float
 from pinnace.ops.table import Tensor
-from pinnace.ops.values import Unsupported, Value
+from pinnace.ops.values import Value
 
 _FAR = 1 << 40
 _INT32, _INT64 = ir.DataType.INT32, ir.DataType.INT64

@@ -10,9 +10,9 @@ import onnx_ir as ir
 
 from pinnace.converter import partly
 from pinnace.converter.rules import operators
-from pinnace.ops.builder import Builder, Operand
+from pinnace.graph.builder import Builder, Operand
+from pinnace.graph.failures import Unsupported
 from pinnace.ops.table import Tensor
-from pinnace.ops.values import Unsupported
 
 _FAR = 1 << 40
 _OF_NOTHING = {

@@ -9,9 +9,9 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.converter.rules.windows import Windows
-from pinnace.ops.builder import Builder
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
 from pinnace.ops.table import Dtype, Tensor
-from pinnace.ops.values import Unsupported
 
 _FLOAT, _INT32 = ir.DataType.FLOAT, ir.DataType.INT32
 

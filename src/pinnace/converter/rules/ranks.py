@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pinnace.converter.primitives import Primitives, number_of
+from pinnace.graph.failures import Unsupported
 from pinnace.ops.table import Ints, Tensor
-from pinnace.ops.values import Unsupported
 
 _WORLD = "hccl_world_group"
 

@@ -12,9 +12,10 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.converter.rules import operators
-from pinnace.ops.builder import Builder
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
 from pinnace.ops.table import Items, Tensor
-from pinnace.ops.values import Unsupported, Value
+from pinnace.ops.values import Value
 
 _MOST = 1 << 10
 """Steps that are written."""

@@ -13,9 +13,10 @@ import onnx_ir as ir
 
 from pinnace.converter import partly
 from pinnace.converter.primitives import Primitives
-from pinnace.ops.builder import Builder
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
 from pinnace.ops.table import Arguments, Ints, Tensor
-from pinnace.ops.values import Unsupported, Value
+from pinnace.ops.values import Value
 
 _IMAGE = 4
 """Dimensions of an image."""

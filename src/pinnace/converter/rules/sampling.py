@@ -10,9 +10,9 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.converter.rules.resize import cubic
-from pinnace.ops.builder import Builder
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
 from pinnace.ops.table import Tensor
-from pinnace.ops.values import Unsupported
 
 _REACHES = {"nearest": 0, "linear": 1, "bilinear": 1, "cubic": 2, "bicubic": 2}
 """Elements on each side of a place that it is made of, by mode."""

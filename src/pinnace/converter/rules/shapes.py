@@ -11,10 +11,11 @@ import onnx_ir as ir
 
 from pinnace.converter import partly
 from pinnace.converter.primitives import Primitives
-from pinnace.ops.builder import Builder
-from pinnace.ops.math import is_float
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
+from pinnace.ops.mindspore.math import is_float
 from pinnace.ops.table import Ints, Tensor
-from pinnace.ops.values import Unsupported, Value
+from pinnace.ops.values import Value
 from pinnace.program import Dialect, TypeInfo
 
 _FAR = 1 << 62

@@ -11,11 +11,12 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.converter.rules import operators
-from pinnace.ops.builder import Builder
-from pinnace.ops.math import is_float
-from pinnace.ops.pool import above_zero
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
+from pinnace.ops.mindspore.math import is_float
+from pinnace.ops.mindspore.pool import above_zero
 from pinnace.ops.table import Arguments, Ints, Tensor
-from pinnace.ops.values import Unsupported, Value
+from pinnace.ops.values import Value
 
 _FAR = 1 << 40
 """An end of a slice beyond all elements."""

@@ -16,7 +16,7 @@ import onnx_ir as ir
 from pinnace.distributed.plan import reads
 from pinnace.distributed.shard.states import Parts, Split, State, Way
 from pinnace.distributed.shard.ways import Ways
-from pinnace.ops.inference import OPSET
+from pinnace.graph.inference import OPSET
 
 COLLECTIVE = 1 << 16
 """Cost of a collective, besides its bytes: tens of microseconds of waiting at a gigabyte a second."""

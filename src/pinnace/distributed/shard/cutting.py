@@ -20,9 +20,6 @@ from onnx_ir.passes.common import (
 )
 
 from pinnace import formats
-from pinnace.compiler.graph import compilable, has_collectives
-from pinnace.compiler.nodes import nodes
-from pinnace.compiler.reshaping import infer_all
 from pinnace.distributed.plan import PART
 from pinnace.distributed.shard import pipeline, tensor
 from pinnace.distributed.shard.costs import (
@@ -38,7 +35,10 @@ from pinnace.distributed.shard.costs import (
 from pinnace.distributed.shard.products import plain_transposes, prepare_products
 from pinnace.distributed.steps import Partition
 from pinnace.errors import ConfigError, UnsupportedModelError, UnsupportedPrimitive
-from pinnace.ops.nodes import DOMAIN
+from pinnace.graph.nodes import DOMAIN
+from pinnace.graph.walk import nodes
+from pinnace.lowering.graph import compilable, has_collectives
+from pinnace.lowering.reshaping import infer_all
 from pinnace.weights.digest import digest
 from pinnace.weights.source import SMALL, Source
 from pinnace.writing import replacing

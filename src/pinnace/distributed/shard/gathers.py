@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from pinnace.distributed.plan import reads
 from pinnace.distributed.shard.writing import GraphWriter, width_of
-from pinnace.ops.nodes import DOMAIN
+from pinnace.graph.nodes import DOMAIN
 
 
 def join_gathers(writer: GraphWriter) -> None:

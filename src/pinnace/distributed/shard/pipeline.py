@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from pinnace.distributed.plan import reads, replace_reads
 from pinnace.errors import ConfigError
-from pinnace.ops.nodes import DOMAIN
+from pinnace.graph.nodes import DOMAIN
 
 
 def cut(model: ir.Model, rank: int, size: int) -> None:

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from pinnace.distributed.shard.costs import COLLECTIVE
 from pinnace.distributed.shard.sections import volume_of
 from pinnace.distributed.shard.writing import SLICE
-from pinnace.ops.inference import OPSET
+from pinnace.graph.inference import OPSET
 from pinnace.types import Array
 
 

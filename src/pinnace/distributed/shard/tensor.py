@@ -9,15 +9,15 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from pinnace.compiler.nodes import inner_graphs
 from pinnace.distributed.plan import reads, replace_reads
 from pinnace.distributed.shard.costs import Choice, choose
 from pinnace.distributed.shard.gathers import join_gathers
 from pinnace.distributed.shard.sections import ends_of, sliced
 from pinnace.distributed.shard.states import Rows, Split, State, Way
 from pinnace.distributed.shard.writing import GraphWriter, width_of
-from pinnace.ops.inference import OPSET
-from pinnace.ops.nodes import DOMAIN
+from pinnace.graph.inference import OPSET
+from pinnace.graph.nodes import DOMAIN
+from pinnace.graph.walk import inner_graphs
 
 
 def plan(model: ir.Model, size: int) -> Choice:

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from pinnace.compiler.nodes import inner_graphs
 from pinnace.distributed.shard.sections import (
     ends_of,
     ints,
@@ -23,7 +22,8 @@ from pinnace.distributed.shard.sections import (
     volume_of,
 )
 from pinnace.distributed.shard.states import Parts, Rows, Split, State, Way, along, axis_of
-from pinnace.ops.inference import OPSET
+from pinnace.graph.inference import OPSET
+from pinnace.graph.walk import inner_graphs
 
 _NORMALIZING = ("Softmax", "LogSoftmax", "LayerNormalization", "RMSNormalization")
 _UNARY = {

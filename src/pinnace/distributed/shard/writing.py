@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.ops.inference import OPSET
+from pinnace.graph.inference import OPSET
 from pinnace.types import Array
 
 SLICE = 10

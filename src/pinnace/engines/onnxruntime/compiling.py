@@ -10,7 +10,6 @@ import onnx_ir as ir
 import onnxruntime as ort
 from google.protobuf.message import EncodeError
 
-from pinnace.compiler.graph import Compilable
 from pinnace.engines import lasting
 from pinnace.engines.elements import note
 from pinnace.engines.folding import allowance
@@ -24,7 +23,8 @@ from pinnace.engines.onnxruntime.session import FAILURES, NO_OPTIMIZATION, Weigh
 from pinnace.engines.onnxruntime.unproven import ENGINE
 from pinnace.engines.onnxruntime.wrong import wrong_optimizers
 from pinnace.errors import DeviceUnavailableError, EngineError, LackingKernelsError
-from pinnace.ops.values import Unsupported
+from pinnace.graph.failures import Unsupported
+from pinnace.lowering.graph import Compilable
 from pinnace.options.target import Target
 from pinnace.types import Array
 from pinnace.weights.source import SMALL, Source, size_of

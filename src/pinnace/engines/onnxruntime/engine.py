@@ -12,7 +12,7 @@ from pinnace.engines.protocol import Compiled, Executable, Refitter
 from pinnace.options.target import Target
 
 if TYPE_CHECKING:
-    from pinnace.compiler.graph import Compilable
+    from pinnace.lowering.graph import Compilable
     from pinnace.weights.source import Source
 
 # Modules that need onnx and onnx-ir are imported where they are used: cached models need neither.

@@ -21,7 +21,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from pinnace.compiler.graph import Compilable
 from pinnace.engines.onnxruntime import session
 from pinnace.engines.onnxruntime.compiling import encoded, refuse
 from pinnace.engines.onnxruntime.executable import OnnxruntimeExecutable
@@ -30,6 +29,7 @@ from pinnace.engines.onnxruntime.providers import chain
 from pinnace.engines.protocol import Compiled, Executable, FileWeight
 from pinnace.errors import EngineError
 from pinnace.formats.protos import inner_graphs
+from pinnace.lowering.graph import Compilable
 from pinnace.options.target import Target
 from pinnace.types import Array
 from pinnace.weights.source import SMALL, Source

@@ -15,7 +15,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from pinnace.ops.nodes import DOMAIN
+from pinnace.graph.nodes import DOMAIN
 
 _OWN = ("", DOMAIN)
 _INSTEAD = "write it with ONNX's own operators"

@@ -17,14 +17,14 @@ from collections.abc import Mapping
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.compiler.nodes import nodes
 from pinnace.engines.filled import windows_may_exceed
 from pinnace.engines.onnxruntime.unproven import guard_elements, insert
 from pinnace.errors import EngineError
-from pinnace.ops.builder import Builder
-from pinnace.ops.inference import opset_of
-from pinnace.ops.nodes import origins
-from pinnace.ops.values import Unsupported
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
+from pinnace.graph.inference import opset_of
+from pinnace.graph.nodes import origins
+from pinnace.graph.walk import nodes
 
 _DIVISORS = {"block_size", "blocksize", "dilations", "group", "groups", "kernel_shape", "kv_num_heads"}
 _DIVISORS |= {"num_groups", "num_heads", "num_outputs", "q_num_heads", "strides"}

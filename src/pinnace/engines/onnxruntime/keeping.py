@@ -27,12 +27,12 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from pinnace.compiler.graph import Compilable
 from pinnace.engines.onnxruntime import session
 from pinnace.engines.onnxruntime.compiling import optimized
 from pinnace.engines.onnxruntime.loading import GRAPH
 from pinnace.engines.protocol import TENSORS, Compiled, FileWeight
 from pinnace.formats.protos import inner_graphs
+from pinnace.lowering.graph import Compilable
 from pinnace.options.target import Target
 from pinnace.weights.digest import digest
 from pinnace.weights.source import SMALL, Source, size_of

@@ -9,10 +9,10 @@ import onnx
 import onnx_ir as ir
 from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
-from pinnace.compiler.nodes import nodes
 from pinnace.engines.onnxruntime.foreign import refusal
 from pinnace.errors import LackingKernelsError, UnsupportedPrimitive
-from pinnace.ops.nodes import DOMAIN, origins
+from pinnace.graph.nodes import DOMAIN, origins
+from pinnace.graph.walk import nodes
 
 
 def check_foreign(model: ir.Model, name: str) -> None:

@@ -17,11 +17,11 @@ import onnx
 import onnx_ir as ir
 from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
-from pinnace.compiler.failures import MISFITS
-from pinnace.compiler.nodes import inner_graphs, nodes
 from pinnace.engines.onnxruntime.providers import CPU, ON_CPU, Chain
-from pinnace.ops.inference import opset_of
-from pinnace.ops.schemas import among, give_types, variables
+from pinnace.graph.inference import opset_of
+from pinnace.graph.schemas import among, give_types, variables
+from pinnace.graph.walk import inner_graphs, nodes
+from pinnace.lowering.failures import MISFITS
 
 _T = ir.DataType
 _FLOATS_ADDED = {_T.FLOAT16: _T.FLOAT, _T.BFLOAT16: _T.FLOAT}
@@ -47,7 +47,7 @@ def legalize(model: ir.Model, chain: Chain = ON_CPU) -> None:
                 dtypes = tuple(None if x is None else x.dtype for x in node.inputs)
                 detour = _detour(node.op_type, dtypes, others) or _reduced(node)
                 if detour and not (_T.DOUBLE in dtypes and _is_inlined(node.op_type, opset)):
-                    from pinnace.compiler.casts import compute_in  # few models need one
+                    from pinnace.graph.casts import compute_in  # few models need one
 
                     taken = variables(node.op_type, len(node.inputs))
                     compute_in(node, detour, taken, variables(node.op_type, len(node.outputs), outputs=True))

@@ -12,7 +12,7 @@ from collections.abc import Collection
 
 import onnx_ir as ir
 
-from pinnace.compiler.nodes import nodes
+from pinnace.graph.walk import nodes
 
 
 def separate_weights(model: ir.Model, kept: Collection[str]) -> None:

@@ -14,12 +14,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.compiler.nodes import nodes
 from pinnace.engines.elements import GUARDED, unproven
 from pinnace.engines.filled import Filled, is_fixed
-from pinnace.ops.builder import Builder
-from pinnace.ops.nodes import origins
-from pinnace.ops.values import Unsupported
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
+from pinnace.graph.nodes import origins
+from pinnace.graph.walk import nodes
 
 ENGINE = "onnxruntime"
 

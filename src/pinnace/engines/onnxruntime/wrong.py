@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import onnx_ir as ir
 
-from pinnace.compiler.nodes import nodes
+from pinnace.graph.walk import nodes
 
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
 _SCALED = ("Add", "Div", "Mul", "Pow", "Sub")

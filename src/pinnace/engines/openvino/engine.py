@@ -19,7 +19,7 @@ from pinnace.types import Array
 from pinnace.weights.source import release
 
 if TYPE_CHECKING:
-    from pinnace.compiler.graph import Compilable
+    from pinnace.lowering.graph import Compilable
     from pinnace.weights.source import Source
 
 BLOB = "model.blob"

@@ -18,9 +18,6 @@ import openvino._pyopenvino as _pyopenvino
 from openvino import opset13 as opset
 from openvino.op import Constant
 
-from pinnace.compiler.graph import Compilable
-from pinnace.compiler.nodes import nodes
-from pinnace.compiler.plan import PLANNED
 from pinnace.engines import lasting
 from pinnace.engines.folding import allowance
 from pinnace.engines.openvino.guards import guard
@@ -31,6 +28,9 @@ from pinnace.engines.openvino.spelling import respell
 from pinnace.engines.openvino.supported import free_shapes, unknown, unsupported
 from pinnace.engines.protocol import failures
 from pinnace.errors import EngineError, LackingKernelsError
+from pinnace.graph.walk import nodes
+from pinnace.lowering.graph import Compilable
+from pinnace.lowering.plan import PLANNED
 from pinnace.types import Array, DataType, Interface
 from pinnace.weights.source import SMALL, Source, size_of
 

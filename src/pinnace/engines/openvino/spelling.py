@@ -15,8 +15,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.compiler.nodes import nodes
-from pinnace.ops.inference import infer, opset_of
+from pinnace.graph.inference import infer, opset_of
+from pinnace.graph.walk import nodes
 
 _MIRRORED = {"Greater": "Less", "GreaterOrEqual": "LessOrEqual"}
 _QUANTIZATION = ("QuantizeLinear", "DequantizeLinear")

@@ -17,12 +17,12 @@ import onnx
 import onnx_ir as ir
 import openvino as ov
 
-from pinnace.compiler.nodes import nodes
 from pinnace.engines.openvino.limits import is_constant
 from pinnace.errors import UnsupportedPrimitive
+from pinnace.graph.inference import infer, opset_of
+from pinnace.graph.nodes import origins
+from pinnace.graph.walk import nodes
 from pinnace.machine.processor import sums_of_bytes_overflow
-from pinnace.ops.inference import infer, opset_of
-from pinnace.ops.nodes import origins
 
 _FREE = "OpenVINO trusts the shapes of requests: export the model with fixed dimensions, or use onnxruntime"
 _UNKNOWN = "no test has shown that OpenVINO computes it right"

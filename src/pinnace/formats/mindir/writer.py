@@ -23,7 +23,7 @@ from pinnace.formats.mindir import quantized
 from pinnace.formats.mindir.reader import DTYPES
 from pinnace.formats.mindir.schema import number_of, written_class
 from pinnace.formats.wire import head
-from pinnace.ops import structure
+from pinnace.ops.mindspore import structure
 from pinnace.program import (
     Dialect,
     Function,

@@ -12,9 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import onnx_ir as ir
 
-from pinnace.compiler.failures import MISFITS
-from pinnace.compiler.nodes import nodes
-from pinnace.compiler.plan import PLANNED
 from pinnace.engines.onnxruntime.rules.attention import attention
 from pinnace.engines.onnxruntime.rules.gelu import gelu
 from pinnace.engines.onnxruntime.rules.integers import activation_of_integers, bias_of_integers
@@ -42,10 +39,13 @@ from pinnace.engines.onnxruntime.rules.refused import (
 )
 from pinnace.engines.onnxruntime.rules.softplus import faster_mish, faster_softplus
 from pinnace.engines.onnxruntime.rules.sums import sum_of_rows
-from pinnace.ops.builder import Builder
-from pinnace.ops.inference import OPSET, opset_of
-from pinnace.ops.nodes import origins
-from pinnace.ops.values import Unsupported
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
+from pinnace.graph.inference import OPSET, opset_of
+from pinnace.graph.nodes import origins
+from pinnace.graph.walk import nodes
+from pinnace.lowering.failures import MISFITS
+from pinnace.lowering.plan import PLANNED
 
 Rule = Callable[[Builder, ir.Node], ir.Value | None]
 

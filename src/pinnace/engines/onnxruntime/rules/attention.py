@@ -13,7 +13,7 @@ from pinnace.engines.onnxruntime.rules.match import (
     private,
     scaled,
 )
-from pinnace.ops.builder import Builder
+from pinnace.graph.builder import Builder
 
 _LAST_AXIS = 13
 """The operator set since which the default axis of Softmax is the last; before, it was all but the first."""

@@ -7,7 +7,7 @@ import math
 import onnx_ir as ir
 
 from pinnace.engines.onnxruntime.rules.match import is_float, made_by, number, private
-from pinnace.ops.builder import Builder
+from pinnace.graph.builder import Builder
 
 _TOLERANCE = 1e-4
 """Relative tolerance of constants, which are written with 4 digits or more."""

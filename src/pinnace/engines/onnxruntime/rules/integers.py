@@ -11,7 +11,7 @@ import math
 import onnx_ir as ir
 
 from pinnace.engines.onnxruntime.rules.match import attributes, made_by, number, private
-from pinnace.ops.builder import Builder
+from pinnace.graph.builder import Builder
 
 _WITH_KERNELS = ("Add", "Conv", "Gemm", "MatMul")
 _ENDS = {ir.DataType.INT8: (-128, 127), ir.DataType.UINT8: (0, 255)}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.ops.builder import Builder
+from pinnace.graph.builder import Builder
 
 if TYPE_CHECKING:
     import numpy.typing as npt

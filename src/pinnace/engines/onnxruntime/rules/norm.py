@@ -15,8 +15,8 @@ from pinnace.engines.onnxruntime.rules.match import (
     permuted,
     private,
 )
-from pinnace.ops.builder import Builder
-from pinnace.ops.room import room
+from pinnace.graph.builder import Builder
+from pinnace.graph.room import room
 
 
 def batch_norm_of_merged(b: Builder, node: ir.Node) -> ir.Value | None:

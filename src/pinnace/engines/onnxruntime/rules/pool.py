@@ -10,8 +10,8 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.engines.onnxruntime.rules.match import is_float, pads_of
+from pinnace.graph.builder import Builder
 from pinnace.machine.processor import block_of_channels
-from pinnace.ops.builder import Builder
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -7,7 +7,7 @@ import math
 import onnx_ir as ir
 
 from pinnace.engines.onnxruntime.rules.match import made_by, private, scaled
-from pinnace.ops.builder import Builder
+from pinnace.graph.builder import Builder
 
 _MIN_PRODUCTS = 1 << 20
 """Multiplications from which on the rule applies."""

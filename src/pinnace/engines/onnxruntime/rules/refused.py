@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from pinnace.engines.onnxruntime.rules.match import attributes, constant, ints, is_read, made_by, pads_of
 from pinnace.engines.onnxruntime.rules.softplus import softplus
-from pinnace.ops.builder import Builder
+from pinnace.graph.builder import Builder
 
 
 def same_with_holes(b: Builder, node: ir.Node) -> ir.Value | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from pinnace.ops.builder import Builder
+from pinnace.graph.builder import Builder
 
 
 def softplus(b: Builder, x: ir.Value) -> ir.Value:

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.engines.onnxruntime.rules.match import ints, is_float
-from pinnace.ops.builder import Builder
+from pinnace.graph.builder import Builder
 
 
 def sum_of_rows(b: Builder, node: ir.Node) -> ir.Value | None:

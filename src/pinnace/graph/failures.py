@@ -1,0 +1,11 @@
+"""Reasons why a node cannot be written."""
+
+from __future__ import annotations
+
+
+class Unsupported(Exception):
+    """A node that cannot be lowered; the message is the reason, without node or primitive."""
+
+
+class RankUnknown(Unsupported):
+    """A node that asks for the rank of a tensor known only at run time."""

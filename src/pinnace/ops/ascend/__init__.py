@@ -1,0 +1,1 @@
+"""Operators of Ascend in nodes `Custom`."""

@@ -1,0 +1,363 @@
+"""Operators of Ascend (CANN's) that a file holds in nodes `Custom`, as exports for MindSpore Lite write them.
+
+Such a node names its operator in `type`, and its inputs in `input_names`; a reader calls it `Custom:TYPE`.
+Operators are lowered to what CANN's documentation says that they compute, or, where MindSpore Lite's examples
+define one, to what these compute in its place. Arguments are bound by name alone, so whatever a lowering does
+not take is refused by name. No lowering asks for shapes that such exports leave open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Literal
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import RankUnknown, Unsupported
+from pinnace.ops.builder import LoweringBuilder
+from pinnace.ops.families import find
+from pinnace.ops.mindspore.attention import written
+from pinnace.ops.mindspore.quantized import dequantizing, stored
+from pinnace.ops.table import TABLE, Dtype, Lowering, Primitive, Tensor
+from pinnace.ops.values import Value
+from pinnace.program import Dialect
+
+PREFIX = "Custom:"
+"""The beginning of the name of a primitive that is a node `Custom`; its type follows."""
+
+_FLOAT, _FLOAT16, _INT8, _INT64 = (getattr(ir.DataType, n) for n in ("FLOAT", "FLOAT16", "INT8", "INT64"))
+_LOWEST = float(np.finfo(np.float32).min)
+_OF_MASKS = (ir.DataType.BOOL, ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.FLOAT16)
+_NOTES = """
+type reg_op_name input_names input_index optional_input_names output_names output_num output_shapes
+output_types outputs_shape
+"""
+"""Attributes that name inputs and outputs, or say of these what follows from the operator."""
+_TRUTHS = {"true": True, "True": True, "false": False, "False": False}
+"""Text that MindSpore Lite's converter reads as a truth value."""
+
+
+class Custom(Primitive):
+    """A row for the nodes `Custom` of one type."""
+
+    def lower(self, b: Builder, inputs: Sequence[Value], attributes: Mapping[str, Value]) -> Value:
+        """Lower a node, whose attributes name its inputs."""
+        plain = {n: _plain(value) for n, value in attributes.items() if n not in _NOTES.split()}
+        given = _named(inputs, attributes)
+        for name in given:
+            if name in plain or name not in self.taken:
+                raise Unsupported(f"has an input {name!r}, which is not supported")
+        return super().lower(b, (), plain | given)
+
+
+def _plain(value: Value) -> Value:
+    return _TRUTHS.get(value, value) if isinstance(value, str) else value
+
+
+def _named(inputs: Sequence[Value], attributes: Mapping[str, Value]) -> dict[str, Value]:
+    """The inputs by name.
+
+    `input_index` has their places among the names; some exports give the operator's own places, and the
+    names of just the inputs.
+    """
+    names, places = (_items(attributes, name) for name in ("input_names", "input_index"))
+    if places and max(places) < len(names):
+        names = tuple(names[place] for place in places)
+    if len(names) < len(inputs) or (places and (len(places) != len(inputs) or min(places) < 0)):
+        raise Unsupported(f"has {len(inputs)} inputs, which its input_names and input_index do not name")
+    given = {name: value for name, value in zip(names, inputs, strict=False) if value is not None}
+    if len(given) < sum(value is not None for value in inputs):
+        raise Unsupported("has two inputs of one name")
+    return given
+
+
+def _items(attributes: Mapping[str, Value], name: str) -> tuple[Any, ...]:
+    """A list of names or places; () where there is none."""
+    kind, value = (int if name == "input_index" else str), attributes.get(name) or ()
+    if not isinstance(value, tuple) or not all(isinstance(item, kind) for item in value):
+        raise Unsupported(f"has {name} {value!r}, which is no list of {kind.__name__}")
+    return value
+
+
+def custom(*names: str, unused: str = "") -> Callable[[Lowering], Lowering]:
+    """Enter a lowering for nodes `Custom` of one or more types."""
+
+    def enter(lowering: Lowering) -> Lowering:
+        for name in names:
+            row = Custom(f"{PREFIX}{name}", Dialect.MINDSPORE, lowering, frozenset(unused.split()))
+            TABLE[row.dialect, row.name] = row
+        return lowering
+
+    return enter
+
+
+def _mindspore(b: Builder, name: str, *inputs: Value) -> Value:
+    """The value of MindSpore's primitive of the same meaning."""
+    row = find(Dialect.MINDSPORE, name)
+    assert row is not None
+    return row.lower(b, inputs, {})
+
+
+# -- normalization and activation ------------------------------------------------------------------
+
+
+@custom("RmsNorm", "FusedRmsNormNZ")
+def rms_norm(b: Builder, x: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> Value:
+    """Div by the root of the mean square over gamma's dimensions, in float32, and Mul by gamma."""
+    # In the form that engines fuse.
+    wide = b.cast(x, _FLOAT)
+    mean = b.op("ReduceMean", b.op("Pow", wide, 2.0), list(range(-b.rank(gamma), 0)), keepdims=1)
+    root = b.op("Sqrt", b.op("Add", mean, epsilon))
+    y = b.cast(b.op("Div", wide, root), b.dtype(x))
+    return b.op("Mul", y, b.cast(gamma, b.dtype(x))), b.op("Reciprocal", root)
+
+
+@custom("AddRmsNorm")
+def add_rms_norm(b: Builder, x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> Value:
+    """Add, then as RmsNorm."""
+    total = b.op("Add", x1, x2)
+    return *rms_norm(b, total, gamma, epsilon), total
+
+
+@custom("SwiGlu")
+def swiglu(b: Builder, x: Tensor, dim: int = -1) -> Value:
+    """Split, Sigmoid, Mul."""
+    gate, up = b.ops("Split", 2, x, axis=dim, num_outputs=2)
+    return b.op("Mul", b.op("Mul", gate, b.op("Sigmoid", gate)), up)
+
+
+@custom("FusedGeluTanhNZ")
+def gelu(b: Builder, x: Tensor) -> Value:
+    """Gelu by its approximation with Tanh, written with Sigmoid."""
+    cube = b.op("Mul", b.op("Mul", x, x), x)
+    inner = b.op("Mul", b.op("Add", x, b.op("Mul", cube, 0.044715)), 2 * float(np.sqrt(2 / np.pi)))
+    return b.op("Mul", x, b.op("Sigmoid", inner))
+
+
+# -- rotary positions ------------------------------------------------------------------------------
+
+
+def _turned(b: Builder, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    first, second = b.ops("Split", 2, x, axis=-1, num_outputs=2)
+    half = b.op("Concat", b.op("Neg", second), first, axis=-1)
+    return b.op("Add", b.op("Mul", x, cos), b.op("Mul", half, sin))
+
+
+@custom("RotaryMul")
+def rotary_mul(b: Builder, x: Tensor, r1: Tensor, r2: Tensor, rotary_mode: Literal["half"] = "half") -> Value:
+    """Mul by the cosines, and Add of the turned halves by the sines."""
+    return _turned(b, x, r1, r2)
+
+
+@custom("ApplyRotaryPosEmb")
+def apply_rotary(
+    b: Builder,
+    query: Tensor,
+    key: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    layout: Literal[1, 3] = 1,
+    rotary_mode: Literal["half"] = "half",
+) -> Value:
+    """As RotaryMul, of query and key."""
+    return _turned(b, query, cos, sin), _turned(b, key, cos, sin)
+
+
+@custom("FusedQKNormRopeBSH")
+def norm_and_rotary(
+    b: Builder,
+    q: Tensor,
+    k: Tensor,
+    gamma_q: Tensor,
+    gamma_k: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    epsilon: float = 1e-6,
+) -> Value:
+    """RmsNorm of every head and RotaryMul, in float32; cosines and sines are those of one half."""
+    (size,) = b.static_shape(gamma_q)
+    angles = [b.op("Unsqueeze", b.op("Concat", *[b.cast(t, _FLOAT)] * 2, axis=-1), [-2]) for t in (cos, sin)]
+
+    def turned(x: Tensor, gamma: Tensor) -> Tensor:
+        heads = b.op("Reshape", b.cast(x, _FLOAT), [0, 0, -1, size])
+        y, _ = rms_norm(b, heads, gamma, epsilon)
+        return b.cast(b.op("Reshape", _turned(b, y, *angles), [0, 0, -1]), b.dtype(x))
+
+    return turned(q, gamma_q), turned(k, gamma_k)
+
+
+# -- attention -------------------------------------------------------------------------------------
+
+
+_LONGEST = 65536
+"""The most tokens that these operators take: a window of so many shows all, and so does 0 to come."""
+_LAYOUTS = {"BSH": "BSH", "BNSD": "BNSD", "BSND": "BSND", "BNSD_BSND": "BNSD"}
+"""The order of dimensions of query, key and value, by `input_layout`, whose end is that of the result."""
+
+
+def _heads(b: Builder, x: Tensor, layout: str, heads: int) -> Tensor:
+    """As batch, heads, sequence, size of a head, in float32."""
+    x = b.op("Reshape", x, [0, 0, heads, -1]) if layout == "BSH" else x
+    return b.cast(x if layout == "BNSD" else b.transpose(x, (0, 2, 1, 3)), _FLOAT)
+
+
+def _hidden(b: Builder, scores: Tensor, mask: Tensor) -> Tensor:
+    """Scores with the lowest number where a mask is not zero."""
+    if b.dtype(mask) not in _OF_MASKS:
+        raise Unsupported(
+            f"has a mask of {b.dtype(mask).name.lower()}, but only bool, int8, uint8 and float16, whose "
+            "numbers other than 0 hide a key, are supported"
+        )
+    truth = b.cast(mask, ir.DataType.BOOL)
+    try:
+        rank = b.rank(truth)
+    except RankUnknown:  # the run fails for fewer dimensions than 4
+        rank, truth = 4, b.op("Reshape", truth, [0, 0, -1, 0])
+    if rank not in (2, 3, 4):
+        raise Unsupported(f"has a mask of {rank} dimensions, but only 2 to 4 are supported")
+    truth = b.op("Unsqueeze", truth, [1]) if rank == 3 else truth
+    return b.op("Where", truth, b.like(_LOWEST, scores), scores)
+
+
+@custom("PromptFlashAttention", "InnerPromptFlashAttention", "IncreFlashAttention")
+def attention(
+    b: Builder,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    num_heads: int,
+    atten_mask: Tensor | None = None,
+    scale_value: float = 1.0,
+    input_layout: Literal["BSH", "BNSD", "BSND", "BNSD_BSND"] = "BSH",
+    num_key_value_heads: int = 0,
+    pre_tokens: int = _LONGEST,
+    next_tokens: int = 0,
+    sparse_mode: Literal[0, 1] = 0,
+    inner_precise: Literal[0, 1, 4] = 1,
+    block_size: Literal[0] = 0,
+) -> Value:
+    """MatMul, Where, Softmax, MatMul."""
+    if atten_mask is not None and (pre_tokens < _LONGEST or 0 < next_tokens < _LONGEST):
+        raise Unsupported(
+            f"shows {pre_tokens} keys before a query and {next_tokens} after it, but beside a mask only all "
+            f"keys ({_LONGEST} or more; 0 after it) are supported"
+        )
+    few = num_key_value_heads or num_heads
+    if few < 1 or num_heads % few:
+        raise Unsupported(f"has {num_heads} heads of queries and {few} of keys, which do not divide them")
+    layout = _LAYOUTS[input_layout]
+    q = b.op("Mul", _heads(b, query, layout, num_heads), scale_value)
+    k, v = (_heads(b, x, layout, few) for x in (key, value))
+
+    def regrouped(x: Tensor, heads: int) -> Tensor:
+        """The queries of all heads that share keys as those of one, or back."""
+        return x if few == num_heads else b.op("Reshape", x, [0, heads, -1, 0])
+
+    scores = b.op("MatMul", regrouped(q, few), b.transpose(k, (0, 1, 3, 2)))
+    if atten_mask is not None:
+        scores = _hidden(b, regrouped(scores, num_heads), atten_mask)
+        scores = regrouped(scores, few)
+    y = regrouped(b.op("MatMul", b.op("Softmax", scores, axis=-1), v), num_heads)
+    y = b.cast(y, b.dtype(query))
+    y = y if input_layout == "BNSD" else b.transpose(y, (0, 2, 1, 3))
+    return b.op("Reshape", y, [0, 0, -1]) if layout == "BSH" else y
+
+
+@custom("MultiScaleDeformableAttnFunction", unused="value_level_start_index")
+def deformable_attention(
+    b: Builder,
+    value: Tensor,
+    value_spatial_shapes: Tensor,
+    sampling_locations: Tensor,
+    attention_weights: Tensor,
+) -> Value:
+    """As MindSpore's MultiScaleDeformableAttn; levels begin where the sizes of those before say."""
+    given = value, value_spatial_shapes, None, sampling_locations, attention_weights
+    return _mindspore(b, "MultiScaleDeformableAttn", *given)
+
+
+@custom("Scatter")
+def scatter(
+    b: LoweringBuilder,
+    var: Tensor,
+    indices: Tensor,
+    updates: Tensor,
+    reduce: Literal["update"],
+    axis: int = 0,
+) -> Value:
+    """ScatterElements from the index of each batch on."""
+    if b.rank(indices) != 1 and b.shape(indices)[1:] != (1,):
+        raise Unsupported("has several indices for a batch, but only one is supported")
+    with suppress(Unsupported):
+        b.shape(updates)
+    updates.shape = updates.shape or ir.Shape([None] * b.rank(var))
+    return written(b, var, indices, updates, axis)
+
+
+# -- products and integers -------------------------------------------------------------------------
+
+
+@custom("MatMulV2")
+def matmul(
+    b: Builder, x1: Tensor, x2: Tensor, transpose_x1: bool = False, transpose_x2: bool = False
+) -> Value:
+    """MatMul."""
+    first, second = (
+        b.transpose(x, (1, 0)) if turned else x for x, turned in ((x1, transpose_x1), (x2, transpose_x2))
+    )
+    return b.op("MatMul", first, second)
+
+
+@custom("AscendQuant")
+def ascend_quant(
+    b: Builder,
+    x: Tensor,
+    scale: Tensor,
+    offset: float = 0.0,
+    src_t: Literal[1] = 1,
+    dst_t: Literal[3] = 3,
+    dst_type: Literal[2] = 2,
+    dtype: Dtype = _INT8,
+) -> Value:
+    """Mul by the scale, Add of the offset, Round, Clip, Cast."""
+    if dtype is not _INT8:
+        raise Unsupported(f"stores {dtype.name.lower()}, but only int8 is supported")
+    return stored(b, b.op("Add", b.op("Mul", b.cast(x, _FLOAT), b.cast(scale, _FLOAT)), offset))
+
+
+@custom("AscendDequant")
+def ascend_dequant(b: Builder, x: Tensor, deq_scale: Tensor) -> Value:
+    """Cast, Mul by the scale, Cast to float16."""
+    return b.cast(b.op("Mul", b.cast(x, _FLOAT), dequantizing(b, deq_scale)), _FLOAT16)
+
+
+@custom("QuantBatchMatmul", "QuantBatchMatmulV3")
+def quant_batch_matmul(
+    b: Builder,
+    x1: Tensor,
+    x2: Tensor,
+    scale: Tensor,
+    offset: Tensor | None = None,
+    bias: Tensor | None = None,
+    pertoken_scale: Tensor | None = None,
+    transpose_x1: bool = False,
+    transpose_x2: bool = False,
+    dtype: Dtype = _FLOAT16,
+) -> Value:
+    """As MindSpore's QuantBatchMatmul; an offset, which is for results of int8, must be 0."""
+    known = None if offset is None else b.known(offset)
+    if offset is not None and (known is None or np.any(known)):
+        raise Unsupported("has an offset other than a constant of 0")
+    given = (x1, x2, scale, None, bias, pertoken_scale, transpose_x1, transpose_x2, dtype)
+    if dtype not in (_FLOAT, _FLOAT16, ir.DataType.BFLOAT16):
+        raise Unsupported(f"results in {dtype.name.lower()}, but only floats are supported")
+    return _mindspore(b, "QuantBatchMatmul", *given)
+
+
+@custom("UnsortedSegmentSum")
+def unsorted_segment_sum(b: Builder, x: Tensor, segment_ids: Tensor, num_segments: Tensor) -> Value:
+    """As MindSpore's."""
+    return _mindspore(b, "UnsortedSegmentSum", x, segment_ids, num_segments)

@@ -1,0 +1,1 @@
+"""Primitives of MindSpore Lite, a module for each family."""

@@ -1,0 +1,203 @@
+"""MindSpore Lite: what detectors of Caffe and TensorFlow Lite end with."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
+from pinnace.graph.room import room
+from pinnace.ops.layout import channels_back, channels_first
+from pinnace.ops.lite.math import lite
+from pinnace.ops.mindspore import boxes as mindspore
+from pinnace.ops.table import Floats, Ints, Tensor
+from pinnace.ops.values import Value
+from pinnace.program import Layout
+
+
+@lite("PriorBox")
+def prior_box(
+    b: Builder,
+    feature: Tensor,
+    image: Tensor,
+    *,
+    min_sizes: Ints = (),
+    max_sizes: Ints = (),
+    aspect_ratios: Floats = (),
+    variances: Floats = (),
+    image_size_w: int = 0,
+    image_size_h: int = 0,
+    step_w: float = 0.0,
+    step_h: float = 0.0,
+    clip: bool = False,
+    flip: bool = True,
+    offset: float = 0.5,
+) -> Value:
+    """A constant: corners of boxes around each place of the feature map, and their variances."""
+    rows, columns = _height_width(b, feature)
+    seen_height, seen_width = _height_width(b, image)
+    height = rows * step_h if step_h else image_size_h or seen_height
+    width = columns * step_w if step_w else image_size_w or seen_width
+    sizes = _prior_sizes(min_sizes, max_sizes, aspect_ratios, flip)
+    room(rows, columns, len(sizes), 4)
+    half = np.array(sizes, np.float64) / 2
+    x = (np.arange(columns) + offset) * (width / columns)
+    y = (np.arange(rows) + offset) * (height / rows)
+    center = np.stack(np.broadcast_arrays(x[None, :, None], y[:, None, None]), -1)
+    scale = np.array([width, height])
+    corners = np.concatenate([(center - half) / scale, (center + half) / scale], -1).reshape(-1)
+    corners = corners.clip(0, 1) if clip else corners
+    spread = np.resize(np.array(variances or (0.1,), np.float64), corners.shape)
+    dims = (1, 2, -1, 1) if b.layout is Layout.NCHW else (1, -1, 1, 2)  # the same order of numbers in either
+    return b.constant(np.stack([corners, spread]).reshape(dims), np.float32)
+
+
+def _prior_sizes(
+    min_sizes: Ints, max_sizes: Ints, aspect_ratios: Floats, flip: bool
+) -> list[tuple[float, float]]:
+    """Width and height of the boxes around each place."""
+    ratios = [1.0]
+    for ratio in aspect_ratios:
+        for one in (ratio, 1 / ratio) if flip else (ratio,):
+            if all(abs(one - r) >= 1e-6 for r in ratios):
+                ratios.append(one)
+    sizes: list[tuple[float, float]] = []
+    for i, least in enumerate(min_sizes):
+        sizes.append((least, least))
+        if max_sizes:
+            sizes.append((math.sqrt(least * max_sizes[i]),) * 2)
+        sizes += [(least * math.sqrt(r), least / math.sqrt(r)) for r in ratios if abs(r - 1) >= 1e-6]
+    return sizes
+
+
+def _height_width(b: Builder, x: Tensor) -> tuple[int, int]:
+    shape = b.static_shape(x)
+    height, width = shape[2:4] if b.layout is Layout.NCHW else shape[1:3]
+    return height, width
+
+
+@lite("ROIPooling")
+def _roi_pooling(op: Builder, x: Tensor, rois: Tensor, pooled_h: int, pooled_w: int, scale: float) -> Value:
+    """MaxRoiPool; regions are image, y, x, y, x."""
+    picture = channels_first(op, x)
+    turned = op.Gather(rois, np.array([0, 2, 1, 4, 3]), axis=1)
+    pooled = op.MaxRoiPool(picture, turned, pooled_shape=[pooled_h, pooled_w], spatial_scale=scale)
+    return channels_back(op, pooled, x)
+
+
+class _Limits(NamedTuple):
+    overlap: float
+    score: float
+    classes: int
+    shown: int
+
+
+@lite("DetectionPostProcess", unused="format input_size")
+def detection_post_process(
+    b: Builder,
+    boxes: Tensor,
+    scores: Tensor,
+    anchors: Tensor,
+    *,
+    scale: Floats = (5.0, 5.0, 10.0, 10.0),
+    nms_iou_threshold: float = 0.5,
+    nms_score_threshold: float = 0.0,
+    max_detections: int = 10,
+    detections_per_class: int = 100,
+    max_classes_per_detection: int = 1,
+    num_classes: int = 1,
+    use_regular_nms: bool = False,
+) -> Value:
+    """Boxes from anchors; NonMaxSuppression, of all classes or of each, and TopK of what it keeps."""
+    if not use_regular_nms and max_classes_per_detection != 1:
+        raise Unsupported(f"shows {max_classes_per_detection} classes of a box, but only 1 is supported")
+    corners = _decoded(b, boxes, anchors, scale)
+    columns = b.static_shape(scores)[2]
+    # The first column is that of the background, where there is one.
+    own = b.op("Slice", scores, [columns - num_classes], [columns], [2])
+    limits = _Limits(nms_iou_threshold, nms_score_threshold, num_classes, max_detections)
+    if use_regular_nms:
+        label, box, score = _each_class(b, corners, own, limits, detections_per_class)
+    else:
+        label, box, score = _best_class(b, corners, own, limits)
+    return _shown(b, corners, label, box, score, limits)
+
+
+def _decoded(b: Builder, boxes: Tensor, anchors: Tensor, scale: Floats) -> Tensor:
+    """Corners (y, x, y, x) of boxes that are given relative to anchors (y, x, height, width)."""
+    y_x, size = (b.op("Slice", boxes, [i], [i + 2], [2]) for i in (0, 2))
+    anchor_y_x, anchor_size = (
+        b.op("Slice", b.op("Reshape", anchors, [1, -1, 4]), [i], [i + 2], [2]) for i in (0, 2)
+    )
+    size_scale = np.asarray(scale[:2], np.float32)
+    center_scale = np.asarray(scale[:1:-1], np.float32)  # x before y
+    center = b.op("Add", b.op("Mul", b.op("Div", y_x, center_scale), anchor_size), anchor_y_x)
+    half = b.op("Mul", b.op("Mul", b.op("Exp", b.op("Div", size, size_scale)), anchor_size), 0.5)
+    return b.op("Concat", b.op("Sub", center, half), b.op("Add", center, half), axis=2)
+
+
+Found = tuple[Tensor, Tensor, Tensor]
+"""Class, box and score of each detection."""
+
+
+def _best_class(b: Builder, corners: Tensor, scores: Tensor, limits: _Limits) -> Found:
+    """Every box with its best class."""
+    best = b.op("ReduceMax", scores, [2], keepdims=1)
+    kept = _kept(b, corners, b.transpose(best, (0, 2, 1)), limits.shown, limits)
+    box = b.op("Gather", kept, np.asarray(2), axis=1)
+    label = b.op("Squeeze", b.op("ArgMax", scores, axis=2, keepdims=0), [0])
+    score = b.op("Reshape", best, [-1])
+    return b.op("Gather", label, box, axis=0), box, b.op("Gather", score, box, axis=0)
+
+
+def _each_class(b: Builder, corners: Tensor, scores: Tensor, limits: _Limits, most: int) -> Found:
+    """Boxes of every class by itself."""
+    turned = b.transpose(scores, (0, 2, 1))
+    kept = _kept(b, corners, turned, most, limits)
+    label, box = (b.op("Gather", kept, np.asarray(i), axis=1) for i in (1, 2))
+    return label, box, b.op("GatherND", turned, kept)
+
+
+def _kept(b: Builder, corners: Tensor, scores: Tensor, most: int, limits: _Limits) -> Tensor:
+    numbers = b.constant([most], np.int64), floats(b, limits.overlap), floats(b, limits.score)
+    return b.op("NonMaxSuppression", corners, scores, *numbers)
+
+
+def floats(b: Builder, number: float) -> Tensor:
+    """A vector of one float."""
+    return b.constant([number], np.float32)
+
+
+def _shown(b: Builder, corners: Tensor, label: Tensor, box: Tensor, score: Tensor, limits: _Limits) -> Value:
+    """The best detections and their number; zeros after them."""
+    found = b.op("Shape", score)
+    count = b.op("Min", found, b.constant([limits.shown], np.int64))
+    best, order = b.ops("TopK", 2, score, count, axis=0)
+    missing = b.op("Sub", b.constant([limits.shown], np.int64), count)
+    pads = b.op("Concat", b.constant([0], np.int64), missing, axis=0)
+
+    def filled(x: Tensor) -> Tensor:
+        return b.op("Unsqueeze", b.op("Pad", x, pads, b.like(0, x), [0]), [0])
+
+    places = b.op("Gather", b.op("Squeeze", corners, [0]), b.op("Gather", box, order, axis=0), axis=0)
+    labels = b.cast(b.op("Gather", label, order, axis=0), ir.DataType.FLOAT)
+    return filled(places), filled(labels), filled(best), b.cast(count, ir.DataType.FLOAT)
+
+
+@lite("CropAndResize")
+def crop_and_resize(
+    b: Builder,
+    x: Tensor,
+    boxes: Tensor,
+    box_index: Tensor,
+    crop_size: Ints,
+    extrapolation_value: float = 0.0,
+) -> Value:
+    """As MindSpore's, bilinear."""
+    return mindspore.crop_and_resize(
+        b, x, boxes, box_index, crop_size, extrapolation_value=extrapolation_value
+    )

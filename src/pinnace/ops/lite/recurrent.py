@@ -1,0 +1,123 @@
+"""MindSpore Lite: recurrent layers, with weights as ONNX has them, and lists of tensors, which loops fill."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
+from pinnace.ops import binding
+from pinnace.ops.lite.math import lite
+from pinnace.ops.mindspore import recurrent
+from pinnace.ops.table import Dims, Dtype, Ints, Tensor
+from pinnace.ops.values import Value
+
+
+@lite("LSTM", unused="num_directions dropout")
+def lstm(
+    b: Builder,
+    x: Tensor,
+    *rest: Tensor,
+    hidden_size: int = 0,
+    input_size: int = 0,
+    num_layers: int = 1,
+    has_bias: bool = True,
+    bidirectional: bool = False,
+) -> Value:
+    """LSTM; of a model that came from MindSpore as there."""
+    if len(rest) == 3 and b.rank(rest[2]) == 3:
+        h, c, w = rest
+        layers = (input_size, hidden_size, num_layers, has_bias, bidirectional)
+        return recurrent.lstm(b, x, h, c, w, *layers)[:3]
+    weights, recurrence, bias, *states = rest
+    return b.ops(
+        "LSTM",
+        3,
+        x,
+        weights,
+        recurrence,
+        bias,
+        None,
+        *states,
+        hidden_size=b.static_shape(recurrence)[2],
+        direction="bidirectional" if b.static_shape(weights)[0] == 2 else "forward",
+    )
+
+
+@lite("GRU", unused="bidirectional")
+def _gru(
+    op: Builder,
+    x: Tensor,
+    weights: Tensor,
+    recurrence: Tensor,
+    bias: Tensor,
+    start: Tensor | None = None,
+    lengths: Tensor | None = None,
+) -> Value:
+    """GRU, which resets before the product."""
+    return op.ops(
+        "GRU",
+        2,
+        x,
+        weights,
+        recurrence,
+        bias,
+        None if lengths is None else op.cast(lengths, ir.DataType.INT32),
+        start,
+        hidden_size=op.static_shape(recurrence)[2],
+        direction="bidirectional" if op.static_shape(weights)[0] == 2 else "forward",
+    )
+
+
+@lite("TensorArrayRead", unused="handle")
+def _tensor_array_read(op: Builder, handle: Tensor, index: Tensor, flow: Tensor) -> Value:
+    return op.Gather(flow, op.scalar(index), axis=0)
+
+
+@lite("TensorArrayWrite", unused="handle")
+def _tensor_array_write(op: Builder, handle: Tensor, index: Tensor, item: Tensor, flow: Tensor) -> Value:
+    return list_set_item(op, flow, index, item)
+
+
+@lite("TensorListFromTensor", unused="element_shape element_dtype shape_type")
+def _tensor_list_from_tensor(op: Builder, x: Tensor, element_shape: Value = None) -> Value:
+    return x
+
+
+@lite("TensorListGetItem", unused="element_shape element_dtype")
+def _tensor_list_get_item(op: Builder, items: Tensor, index: Tensor, element_shape: Value = None) -> Value:
+    return op.Gather(items, op.scalar(index), axis=0)
+
+
+@lite("TensorListReserve", unused="shape_type")
+def _tensor_list_reserve(op: Builder, element_shape: Dims, count: Dims, element_dtype: Dtype) -> Value:
+    """Expand of zero."""
+    return _zeros(op, (*count, *element_shape), element_dtype)
+
+
+@lite("TensorListStack", unused="element_shape element_dtype num_elements")
+def _tensor_list_stack(op: Builder, items: Tensor, element_shape: Value = None) -> Value:
+    return op.Identity(items)
+
+
+# -- lists of tensors: a list is one tensor, whose first dimension counts its members -----------------
+
+
+@lite("TensorListSetItem", unused="element_dtype")
+def list_set_item(b: Builder, items: Tensor, index: Tensor, item: Tensor) -> Value:
+    """ScatterND."""
+    place = b.reshape(b.cast(index, ir.DataType.INT64), [1, 1])
+    return b.op("ScatterND", items, place, b.op("Unsqueeze", item, [0]))
+
+
+@lite("TensorArray", unused="dynamic_size identical_element_shapes")
+def tensor_array(b: Builder, size: Dims, element_shape: Ints = (), data_type: int = 43) -> Value:
+    """Expand of zero; the second result, the flow, is what the array holds."""
+    empty = _zeros(b, (*size, *element_shape), binding.dtype_(b, data_type))
+    return empty, empty
+
+
+def _zeros(b: Builder, dims: Dims, dtype: ir.DataType) -> Tensor:
+    if any(isinstance(d, int) and d < 0 for d in dims):
+        raise Unsupported(f"makes a list of tensors of shape {list(dims)[1:]}, which must be fixed")
+    return b.op("Expand", b.constant(0, dtype.numpy()), b.vector(dims))

@@ -1,0 +1,1 @@
+"""Primitives of MindSpore, a module for each family."""

@@ -1,0 +1,384 @@
+"""Arithmetic, comparison and logic of two operands, element by element."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.graph.builder import Builder
+from pinnace.ops import binding
+from pinnace.ops.mindspore.math import beside, exp2, floating, is_float, is_integer, log1p, promoted
+from pinnace.ops.quotients import (
+    divisor,
+    float_quotient,
+    floor_quotient,
+    floored_quotient,
+    greatest_divisor,
+    least_over_zero,
+    quotient,
+    truncated_quotient,
+)
+from pinnace.ops.table import Dtype, Tensor, primitive, primitives
+from pinnace.ops.values import Value
+
+_POWERS = np.asarray([1 << i for i in range(64)], np.uint64)
+
+
+@primitives(
+    {
+        "Add": "Add",
+        "Sub": "Sub",
+        "Mul Muls": "Mul",
+        "Equal EqScalar": "Equal",
+        "Greater": "Greater",
+        "GreaterEqual GreaterEqualScalar": "GreaterOrEqual",
+        "Less LessScalar": "Less",
+        "LessEqual": "LessOrEqual",
+        "BitwiseAnd BitwiseAndTensor BitwiseAndScalar": "BitwiseAnd",
+        "BitwiseOr BitwiseOrTensor BitwiseOrScalar": "BitwiseOr",
+        "BitwiseXor BitwiseXorTensor BitwiseXorScalar": "BitwiseXor",
+    }
+)
+def binary(b: Builder, op_type: str, x: Value, y: Value) -> Value:
+    """{op_type}, both operands in the wider type."""
+    return b.op(op_type, *promoted(b, x, y))
+
+
+@primitives({"LogicalAnd": "And", "LogicalOr": "Or", "LogicalXor": "Xor", "LogicalNot": "Not"})
+def logical(b: Builder, op_type: str, *operands: Value) -> Value:
+    """{op_type}, of operands that are not zero."""
+    return b.op(op_type, *(b.cast(b.tensor(x), ir.DataType.BOOL) for x in operands))
+
+
+def _power_of_two(op: Builder, kind: Dtype, exponent: Tensor) -> Tensor:
+    return op.Gather(op.constant(_POWERS.astype(kind.numpy())), exponent, axis=0)
+
+
+def _shift(op: Builder, y: Tensor) -> Tensor:
+    """The shift that processors make: modulo 64, or modulo 32 where that holds the type."""
+    return op.BitwiseAnd(op.cast(y, ir.DataType.INT64), 63 if op.dtype(y).bitwidth == 64 else 31)
+
+
+def _without_nan(op: Builder, best: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """NaN only where both are."""
+    best = op.Where(op.IsNaN(y), x, best) if is_float(op, x) else best
+    return op.Where(op.IsNaN(x), y, best) if is_float(op, x) else best
+
+
+def bound_for_nan(op: Builder, clipped: Tensor, bound: float | None) -> Tensor:
+    """The bound in the place of NaN, which Clip keeps and MindSpore's comparisons do not."""
+    return (
+        clipped if bound is None or not is_float(op, clipped) else op.Where(op.IsNaN(clipped), bound, clipped)
+    )
+
+
+def xlogy(op: Builder, x: Tensor, y: Tensor) -> Tensor:
+    """Mul with Log, and 0 where the first operand is 0."""
+    x, y = floating(op, x), floating(op, y)
+    product = x * op.Log(y)
+    return op.Where(op.And(op.Equal(x, 0.0), op.Not(op.IsNaN(y))), 0.0, product)
+
+
+@primitive("Atan2", "Atan2Ext")
+def _atan2(op: Builder, y: Value, x: Value) -> Value:
+    """Atan of the quotient, put into its quadrant by Where."""
+    y, x = promoted(op, y, x)
+    y, x = floating(op, y), floating(op, x)
+    base, half = op.Atan(y / op.Abs(x)), op.like(math.pi, x)  # Abs: -0.0 is 0 here
+    below = op.Or(op.Less(y, 0.0), op.Less(op.Reciprocal(y), 0.0))  # so is -0.0
+    turned = op.Where(op.Less(x, 0.0), op.Where(below, -half, half) - base, base)
+    return op.Where(op.And(op.Equal(x, 0.0), op.Equal(y, 0.0)), 0.0, turned)
+
+
+@primitive("Div", "Divs")
+def _div(op: Builder, x: Value, y: Value) -> Value:
+    """Div; ints as floats."""
+    x, y = promoted(op, x, y)
+    return float_quotient(op, x, y)
+
+
+@primitive("DivNoNan")
+def _div_no_nan(op: Builder, x: Value, y: Value) -> Value:
+    """Div, and 0 where the divisor is 0."""
+    x, y = promoted(op, x, y)
+    zero = op.Equal(y, 0)
+    return op.Where(zero, 0, x / op.Where(zero, 1, y))
+
+
+@primitive("FloorDiv", "FloorDivScalar")
+def _floor_div(op: Builder, x: Value, y: Value) -> Value:
+    """Div and Floor; for ints Div, less 1 where it has a rest and rounded upwards."""
+    x, y = promoted(op, x, y)
+    return floor_quotient(op, x, y)
+
+
+@primitive("FloorMod", "RemainderTensorTensor", "RemainderTensorScalar", "RemainderScalarTensor")
+def _floor_mod(op: Builder, x: Value, y: Value) -> Value:
+    """Mod; for floats the rest of Floor of Div."""
+    x, y = promoted(op, x, y)
+    if is_float(op, x):
+        return x - op.Floor(x / y) * y
+    return least_over_zero(op, y, op.Mod(x, divisor(op, y)))  # over 1 and -1 no rest is left
+
+
+@primitive("Fmax")
+def _fmax(op: Builder, x: Value, y: Value) -> Value:
+    """Max, NaN only where both are."""
+    x, y = promoted(op, x, y)
+    return _without_nan(op, op.Max(x, y), x, y)
+
+
+@primitive("Fmin")
+def _fmin(op: Builder, x: Value, y: Value) -> Value:
+    """Min, NaN only where both are."""
+    x, y = promoted(op, x, y)
+    return _without_nan(op, op.Min(x, y), x, y)
+
+
+@primitive("Gcd")
+def _gcd(op: Builder, x: Value, y: Value) -> Value:
+    """Mod, by Euclid's algorithm."""
+    x, y = promoted(op, x, y)
+    return greatest_divisor(op, x, y)
+
+
+@primitive("Heaviside")
+def _heaviside(op: Builder, x: Value, values: Value) -> Value:
+    """0 below zero, 1 above, and the second operand within 2**-52 of zero, by Where."""
+    x, values = promoted(op, x, values)
+    is_zero = op.LessOrEqual(op.Abs(x), 2.0**-52) if is_float(op, x) else op.Equal(x, 0)
+    return op.Where(is_zero, values, op.cast(op.Greater(x, 0), op.dtype(x)))
+
+
+@primitive("Hypot")
+def _hypot(op: Builder, x: Value, y: Value) -> Value:
+    """Sqrt of the sum of squares, the larger operand taken out."""
+    x, y = promoted(op, x, y)
+    x, y = op.Abs(x), op.Abs(y)
+    large, small = op.Max(x, y), op.Min(x, y)
+    ratio = op.Where(op.Equal(small, large), 1.0, small / large)  # zeros and infinities have no quotient
+    return large * op.Sqrt(ratio * ratio + 1.0)
+
+
+@primitive("Lcm")
+def _lcm(op: Builder, x: Value, y: Value) -> Value:
+    """The product over Gcd."""
+    x, y = promoted(op, x, y)
+    common = greatest_divisor(op, x, y)
+    return op.Abs(x / op.Where(op.Equal(common, 0), 1, common) * y)
+
+
+@primitive("LeftShift")
+def _left_shift(op: Builder, x: Value, y: Value) -> Value:
+    """Mul with a power of 2."""
+    x, y = promoted(op, x, y)
+    return x * _power_of_two(op, op.dtype(x), _shift(op, y))
+
+
+@primitive("LogAddExp")
+def _log_add_exp(op: Builder, x: Value, y: Value) -> Value:
+    """The larger operand, and Softplus of the negative distance."""
+    x, y = promoted(op, x, y)
+    return op.Max(x, y) + log1p(op, op.Exp(-op.Abs(x - y)))
+
+
+@primitive("LogAddExp2")
+def _log_add_exp2(op: Builder, x: Value, y: Value) -> Value:
+    """The same as LogAddExp, in powers of 2."""
+    x, y = promoted(op, x, y)
+    return op.Max(x, y) + log1p(op, exp2(op, -op.Abs(x - y))) / math.log(2.0)
+
+
+@primitive("MulNoNan")
+def _mul_no_nan(op: Builder, x: Value, y: Value) -> Value:
+    """Mul, and 0 where the second operand is 0."""
+    x, y = promoted(op, x, y)
+    return op.Where(op.Equal(y, 0), 0, x * y)
+
+
+@primitive("NotEqual", "NeScalar")
+def _not_equal(op: Builder, x: Value, y: Value) -> Value:
+    x, y = promoted(op, x, y)
+    return op.Not(op.Equal(x, y))
+
+
+@primitive("Pow", "PowTensorScalar", "PowScalarTensor")
+def _pow(op: Builder, x: Value, y: Value) -> Value:
+    """Pow; Mul for a square."""
+    x, y = promoted(op, x, y)
+    exponent = op.known(y) if op.shape(y) == () else None
+    return op.Pow(x, y) if exponent is None or exponent != 2 else x * x
+
+
+@primitive("RealDiv")
+def _real_div(op: Builder, x: Value, y: Value) -> Value:
+    """Div; of ints rounded towards zero where the result is one."""
+    x, y = promoted(op, x, y)
+    return quotient(op, x, y) if op.result(x).is_integer() and is_integer(op, x) else float_quotient(op, x, y)
+
+
+@primitive("RightShift")
+def _right_shift(op: Builder, x: Value, y: Value) -> Value:
+    """FloorDiv by a power of 2, in two halves: the whole of it may be a number that the type has not."""
+    x, y = promoted(op, x, y)
+    wide = op.dtype(x) if op.dtype(x).bitwidth == 64 else ir.DataType.INT64
+    number, whole = op.cast(x, wide), _shift(op, y)
+    half = whole / 2
+    for part in (half, whole - half):
+        number = floored_quotient(op, number, _power_of_two(op, wide, part))
+    return op.cast(number, op.dtype(x))
+
+
+@primitive("SquaredDifference")
+def _squared_difference(op: Builder, x: Value, y: Value) -> Value:
+    """Sub, and Mul with itself."""
+    x, y = promoted(op, x, y)
+    difference = x - y
+    return difference * difference
+
+
+@primitive("TruncateDiv")
+def _truncate_div(op: Builder, x: Value, y: Value) -> Value:
+    """Div, for floats then rounded towards zero."""
+    x, y = promoted(op, x, y)
+    return truncated_quotient(op, x, y)
+
+
+@primitive("TruncateMod", "Mod", "FmodTensor", "FmodScalar")
+def _truncate_mod(op: Builder, x: Value, y: Value) -> Value:
+    """Mod with the dividend's sign."""
+    x, y = promoted(op, x, y)
+    return op.Mod(x, y if is_float(op, x) else divisor(op, y), fmod=1)
+
+
+@primitive("Xdivy")
+def _xdivy(op: Builder, x: Value, y: Value) -> Value:
+    """Div, and 0 where the dividend is 0."""
+    x, y = promoted(op, x, y)
+    return op.Where(op.Equal(x, 0), 0, x / y)
+
+
+@primitive("Xlogy", "XLogYScalarOther", "XLogYScalarSelf")
+def _xlogy(op: Builder, x: Value, y: Value) -> Value:
+    """Mul with Log, and 0 where the first operand is 0."""
+    x, y = promoted(op, x, y)
+    return xlogy(op, x, y)
+
+
+@primitive("Addcdiv", "AddcdivExt")
+def _addcdiv(op: Builder, x: Tensor, first: Tensor, second: Tensor, value: Value = 1) -> Value:
+    """Add, of value times the quotient."""
+    part = quotient(op, first, second) if is_integer(op, x) else first / second
+    return x + part * beside(op, value, x)
+
+
+@primitive("Addcmul", "AddcmulExt")
+def _addcmul(op: Builder, x: Tensor, first: Tensor, second: Tensor, value: Value = 1) -> Value:
+    return x + first * second * beside(op, value, x)
+
+
+@primitive("ApproximateEqual")
+def _approximate_equal(op: Builder, x: Tensor, y: Tensor, tolerance: float = 1e-5) -> Value:
+    return op.Less(op.Abs(op.Sub(*promoted(op, x, y))), tolerance)
+
+
+@primitive("CompareAndBitpack")
+def _compare_and_bitpack(op: Builder, x: Tensor, threshold: Tensor) -> Value:
+    """Greater, and the sum of every eight bits, the first counting most, of truth values least."""
+    powers = 2.0 ** np.arange(8, dtype=np.float32)[:: 1 if op.dtype(x) is ir.DataType.BOOL else -1]
+    above = x if op.dtype(x) is ir.DataType.BOOL else op.Greater(x, op.scalar(threshold))
+    bits = op.reshape(op.cast(above, ir.DataType.FLOAT), [*op.dims(x, stop=-1), -1, 8])
+    return op.cast(op.MatMul(bits, powers), ir.DataType.UINT8)
+
+
+@primitive("DivMod", "DivMods")
+def _div_mod(op: Builder, x: Value, y: Value, rounding_mode: int | None = None) -> Value:
+    """Div, and then what the rounding mode (1 towards zero, 2 down) asks for."""
+    x, y = promoted(op, x, y)
+    if not rounding_mode:
+        return float_quotient(op, x, y)
+    whole = truncated_quotient(op, x, y) if rounding_mode == 1 else floor_quotient(op, x, y)
+    whole = least_over_zero(op, y, whole) if rounding_mode == 1 and is_integer(op, whole) else whole
+    return op.cast(whole, op.result(whole))
+
+
+@primitive("IsClose")
+def _is_close(
+    op: Builder, x: Value, y: Value, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Value:
+    """LessOrEqual of the distance and what is allowed; equal infinities are close."""
+    first, second = [floating(op, v) for v in promoted(op, x, y)]
+    near = op.LessOrEqual(op.Abs(first - second), op.Abs(second) * rtol + atol)
+    close = op.Or(op.And(near, op.Not(op.IsInf(second))), op.Equal(first, second))
+    return op.Or(close, op.And(op.IsNaN(first), op.IsNaN(second))) if equal_nan else close
+
+
+@primitive("Lerp", "LerpScalar")
+def _lerp(op: Builder, start: Tensor, end: Tensor, weight: Value) -> Value:
+    return start + (end - start) * beside(op, weight, start)
+
+
+@primitive("PopulationCount")
+def _population_count(op: Builder, x: Tensor) -> Value:
+    """The sum of all bits, each told by BitwiseAnd."""
+    powers = op.constant(np.left_shift(1, np.arange(op.dtype(x).bitwidth)), np.int64)
+    bits = op.cast(op.BitwiseAnd(op.Unsqueeze(op.cast(x, ir.DataType.INT64), [-1]), powers), ir.DataType.BOOL)
+    return op.cast(op.ReduceSum(op.cast(bits, ir.DataType.INT64), [-1], keepdims=0), ir.DataType.UINT8)
+
+
+@primitives({"AddExt AddScalar": "Add", "SubExt SubScalar": "Sub"})
+def with_alpha(b: Builder, op_type: str, x: Value, y: Value, alpha: Value = 1) -> Value:
+    """{op_type}, the second operand times alpha."""
+    first, second = promoted(b, x, y)
+    if b.known(alpha) is None or binding.float_(b, alpha) != 1.0:
+        second = b.op("Mul", second, b.cast(b.tensor(alpha), b.dtype(second)))
+    return b.op(op_type, first, second)
+
+
+@primitives({"Maximum": "Max", "Minimum": "Min"})
+def extreme(b: Builder, op_type: str, x: Value, y: Value) -> Tensor:
+    """{op_type}; `y` where `x` is NaN, and NaN where `y` is."""
+    first, second = promoted(b, x, y)
+    maker = first.producer()
+    # A NaN of x * 0.1 is one of x, too: LeakyReLU is Maximum(x * 0.1, x) in files.
+    scaled = (
+        maker is not None and maker.op_type == "Mul" and second in maker.inputs and b.known(second) is None
+    )
+    if isinstance(x, ir.Value) and b.dtype(first).is_floating_point() and not scaled:
+        first = b.op("Where", b.op("IsNaN", first), second, first)
+    if b.dtype(first) is ir.DataType.FLOAT16:
+        first, second = second, first  # of 0.0 and -0.0 the result is `y`, and kernels give the first
+    return b.op(op_type, first, second)
+
+
+@primitive("AddN", "AccumulateNV2")
+def add_n(b: Builder, *items: Value) -> Value:
+    """Add, one after the other."""
+    total, *rest = binding.tensors(b, items[0] if isinstance(items[0], tuple) else items)
+    for item in rest:
+        total = b.op("Add", total, item)
+    return total
+
+
+# -- bounds ----------------------------------------------------------------------------------------
+
+
+@primitive("ClampScalar", "ClampTensor", "ClampMin", "ClipByValue")
+def clamp(b: Builder, x: Tensor, clip_min: Value = None, clip_max: Value = None) -> Value:
+    """Max and Min, or Clip where the bounds are numbers; in the type of the result."""
+    wanted = b.result(x)
+    if wanted is not b.dtype(x) and wanted.is_floating_point():
+        x = b.cast(x, wanted)
+    if all(bound is None or isinstance(bound, bool | int | float) for bound in (clip_min, clip_max)):
+        # A bound that is left out is the largest finite number: infinities would become that.
+        ends = (-math.inf, math.inf) if b.dtype(x).is_floating_point() else (None, None)
+        bounds = [end if v is None else v for v, end in zip((clip_min, clip_max), ends, strict=True)]
+        clipped = b.op("Clip", x, *(None if v is None else b.like(v, x) for v in bounds))
+        given = [v for v in (clip_min, clip_max) if v is not None]
+        return bound_for_nan(b, clipped, min(given, default=None))
+    for op_type, bound in (("Max", clip_min), ("Min", clip_max)):
+        if bound is not None:
+            x = extreme(b, op_type, x, b.cast(b.tensor(bound), b.dtype(x)))
+    return x

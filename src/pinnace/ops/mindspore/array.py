@@ -1,0 +1,272 @@
+"""Shapes, types, joining and splitting, filling, padding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.graph.builder import Builder
+from pinnace.graph.room import span
+from pinnace.ops.mindspore.math import beside, promoted
+from pinnace.ops.table import Dims, Dtype, Ints, Tensor, primitive, primitives
+from pinnace.ops.values import Value
+
+# -- shape -----------------------------------------------------------------------------------------
+
+END = int(np.iinfo(np.int64).max)
+"""The end of a Slice along a dimension of any size."""
+
+
+@primitive("Shape", "shape_")
+def shape(b: Builder, x: Value) -> Value:
+    """Nothing for dimensions that are known, else Shape."""
+    x = b.tensor(x)
+    return tuple(b.dims(x))
+
+
+def _narrow(b: Builder, *x: Tensor) -> tuple[Tensor, ...]:
+    """Operands without an Expand to the shape of another: MindSpore wants it, and ONNX does not."""
+    for i, wide in enumerate(x):
+        node = wide.producer()
+        if node is None or node.op_type != "Expand" or node.inputs[0] is None:
+            continue
+        other = (*x[:i], node.inputs[0], *x[i + 1 :])
+        dims = [(b.shape(v), b.shape(w)) for v, w in zip(x, other, strict=True)]
+        if any(None in d for pair in dims for d in pair):
+            continue
+        before, after = (np.broadcast_shapes(*side) for side in zip(*dims, strict=True))
+        x = other if after == before else x
+    return x
+
+
+@primitive("BroadcastTo", "DynamicBroadcastTo", "Expand")
+def _broadcast_to(op: Builder, x: Tensor, shape: Dims) -> Value:
+    return op.Expand(x, kept(op, shape))
+
+
+@primitive("Cast", "cast", "ToDtype", unused="non_blocking copy")
+def _cast(op: Builder, x: Value, dtype: Dtype) -> Value:
+    return op.cast(op.tensor(x), dtype)
+
+
+@primitive("Clone", "Copy")
+def _clone(op: Builder, x: Tensor) -> Value:
+    return op.Identity(x)
+
+
+@primitives({"DataFormatDimMap": False, "DataFormatVecPermute": True})
+def _data_format_dim_map(
+    op: Builder, of_vector: bool, x: Tensor, *, src_format: str = "NHWC", dst_format: str = "NCHW"
+) -> Value:
+    """Gather, by the places that the letters of one layout have in the other."""
+    places = [src_format.index(letter) for letter in dst_format]
+    if of_vector:
+        return op.Gather(x, places, axis=0)
+    return op.Gather(op.constant(places, op.dtype(x).numpy()), x)
+
+
+@primitive("ExpandAs")
+def _expand_as(op: Builder, x: Tensor, other: Tensor) -> Value:
+    return op.Expand(x, op.Shape(other))
+
+
+@primitive("ExpandDims", "Unsqueeze")
+def _expand_dims(op: Builder, x: Value, axis: int) -> Value:
+    return op.Unsqueeze(op.tensor(x), [axis])
+
+
+@primitive("Flatten")
+def _flatten(op: Builder, x: Tensor, axis: int = 1) -> Value:
+    return op.Flatten(x, axis=axis)
+
+
+@primitive("MaskedFill", "MaskedFillScalar")
+def _masked_fill(op: Builder, x: Tensor, mask: Tensor, value: Value) -> Value:
+    return op.Where(mask, beside(op, value, x), x)
+
+
+@primitive("Rank")
+def _rank(op: Builder, x: Tensor) -> Value:
+    return op.rank(x)
+
+
+@primitive("Reshape", "View", "ReshapeExt", "reshape_", "TransShape", unused="out_shape")
+def _reshape(op: Builder, x: Tensor, shape: Dims) -> Value:
+    return op.reshape(x, one_free(op, shape))
+
+
+@primitive("ReverseSequence")
+def _reverse_sequence(op: Builder, x: Tensor, seq_lengths: Tensor, seq_dim: int, batch_dim: int = 0) -> Value:
+    """ReverseSequence, where the first two dimensions are batch and sequence."""
+    lengths = op.cast(seq_lengths, ir.DataType.INT64)
+    rest = [i for i in range(op.rank(x)) if i not in (op.axis(seq_dim, x), op.axis(batch_dim, x))]
+    perm = [op.axis(batch_dim, x), op.axis(seq_dim, x), *rest]
+    turned = op.ReverseSequence(op.transpose(x, perm), lengths, batch_axis=0, time_axis=1)
+    return op.transpose(turned, [perm.index(i) for i in range(len(perm))])
+
+
+@primitive("ReverseV2")
+def _reverse_v2(op: Builder, x: Tensor, axis: Ints) -> Value:
+    """Slice with step -1."""
+    count = len(axis)
+    least = np.iinfo(np.int64).min
+    return op.Slice(x, [-1] * count, [least] * count, [op.axis(a, x) for a in axis], [-1] * count)
+
+
+@primitive("Select", "SelectV2", "Where")
+def _select(op: Builder, condition: Tensor, x: Value, y: Value) -> Value:
+    """Where."""
+    return op.Where(*_narrow(op, op.cast(condition, ir.DataType.BOOL), *promoted(op, x, y)))
+
+
+@primitive("TensorShape", "DynamicShape")
+def _tensor_shape(op: Builder, x: Tensor) -> Value:
+    return op.vector(op.dims(x))
+
+
+@primitive("TExt")
+def _t_ext(op: Builder, x: Tensor) -> Value:
+    return op.transpose(x, range(op.rank(x))[::-1])
+
+
+@primitive("Tile", "Repeat")
+def _tile(op: Builder, x: Tensor, dims: Dims) -> Value:
+    """Tile."""
+    missing = len(dims) - op.rank(x)
+    x = op.Unsqueeze(x, range(missing)) if missing > 0 else x
+    return op.Tile(x, op.vector((1,) * -missing + tuple(dims)))
+
+
+@primitive("ToDevice", unused="device non_blocking copy")
+def _to_device(op: Builder, x: Tensor, *, dtype: Dtype | None = None) -> Value:
+    """Cast, where a type is asked for."""
+    return x if dtype is None else op.cast(x, dtype)
+
+
+@primitive("Transpose", "ConjugateTranspose")
+def _transpose(op: Builder, x: Tensor, perm: Ints) -> Value:
+    """Transpose."""
+    return op.transpose(x, [op.axis(p, x) for p in perm])
+
+
+@primitive("TypeAs", "ToOther", unused="non_blocking copy")
+def _type_as(op: Builder, x: Tensor, other: Tensor) -> Value:
+    return op.cast(x, op.dtype(other))
+
+
+@primitive("ViewAs")
+def _view_as(op: Builder, x: Tensor, other: Tensor) -> Value:
+    return op.reshape(x, op.dims(other))
+
+
+def kept(b: Builder, dims: Dims) -> Tensor:
+    """Dimensions for Expand, to which 1 is what -1 is to MindSpore: it keeps a dimension."""
+    return b.vector([1 if isinstance(d, int) and d == -1 else d for d in dims])
+
+
+@primitive("Size")
+def size(b: Builder, x: Tensor) -> Value:
+    """Nothing where the dimensions are known, else Size."""
+    dims = b.shape(x)
+    known = [d for d in dims if d is not None]
+    return math.prod(known) if len(known) == len(dims) else b.op("Size", x)
+
+
+def one_free(b: Builder, dims: Dims) -> Dims:
+    """-1 for the one dimension known only at run time: that keeps the graph plain; 0 for -1 beside a 0."""
+    if 0 in dims:
+        return tuple(0 if isinstance(d, int) and d == -1 else d for d in dims)
+    free = [i for i, d in enumerate(dims) if isinstance(d, ir.Value)]
+    if len(free) != 1 or -1 in dims:
+        return dims
+    return tuple(-1 if i in free else d for i, d in enumerate(dims))
+
+
+@primitive("FlattenExt")
+def flatten_ext(b: Builder, x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Value:
+    """Reshape."""
+    if b.rank(x) == 0:
+        return b.reshape(x, [1])
+    first, last = b.axis(start_dim, x), b.axis(end_dim, x)
+    dims = b.dims(x)
+    inner = [d for d in dims[first : last + 1] if isinstance(d, int)]
+    flat = math.prod(inner) if len(inner) == last + 1 - first else -1
+    return b.reshape(x, [*dims[:first], flat, *dims[last + 1 :]])
+
+
+@primitive("Squeeze")
+def squeeze(b: Builder, x: Tensor, axis: Ints = ()) -> Value:
+    """Squeeze, of dimensions that are not fixed at another size than 1."""
+    if not axis:
+        return b.op("Squeeze", x, None)
+    single = sorted({b.axis(a, x) for a in axis if b.rank(x) and b.shape(x)[a] in (1, None)})
+    return b.op("Squeeze", x, single) if single else x
+
+
+@primitive("TileSize")
+def tile_size(b: Builder, shape: Dims, out_shape: Dims, ndim: int) -> Value:
+    """The number of repetitions of each dimension: Where, if it is known only at run time."""
+
+    def times(have: int | Tensor, want: int | Tensor) -> int | Tensor:
+        if isinstance(have, int) and isinstance(want, int):
+            return 1 if have == want else want
+        have, want = b.tensor(have), b.tensor(want)
+        return b.op("Where", b.op("Equal", have, want), b.constant(1, np.int64), want)
+
+    known = tuple(times(have, want) for have, want in zip(shape, out_shape, strict=False))
+    return (*known, *[1] * (ndim - len(known)))
+
+
+def filled(b: Builder, number: float | int | bool, dims: Sequence[int | ir.Value], dtype: Dtype) -> Tensor:
+    """A tensor of one number: a constant where that is small."""
+    known = [d for d in dims if isinstance(d, int)]
+    if len(known) == len(dims) and math.prod(known) <= 64:
+        return b.constant(np.full(known, number, dtype.numpy()))
+    value = ir.tensor(np.asarray([number], dtype.numpy()))
+    return b.op("ConstantOfShape", b.vector(dims), value=value)
+
+
+def counting(b: Builder, count: int | Tensor) -> Tensor:
+    """0, 1, 2 and so on: so many int64."""
+    return b.constant(np.arange(span(count))) if isinstance(count, int) else b.op("Range", 0, count, 1)
+
+
+def along(b: Builder, x: Tensor, axis: int, rank: int) -> Tensor:
+    """A vector along an axis, counted from the front, of as many dimensions."""
+    return b.reshape(x, [-1 if i == axis else 1 for i in range(rank)])
+
+
+# -- order -----------------------------------------------------------------------------------------
+
+
+@primitive("Roll")
+def roll(b: Builder, x: Tensor, shift: Ints, axis: Ints | None = None) -> Value:
+    """Slice twice and Concat, for each dimension."""
+    if not axis:
+        flat = roll(b, b.reshape(x, [-1]), shift, (0,))
+        return b.reshape(flat, b.dims(x))
+    for step, dim in zip(shift, axis, strict=True):
+        x = _rolled(b, x, step, b.axis(dim, x))
+    return x
+
+
+def _rolled(b: Builder, x: Tensor, step: int, axis: int) -> Tensor:
+    size = b.dim(x, axis)
+    if isinstance(size, int):
+        step %= max(size, 1)
+    if step == 0:
+        return x
+    tail = b.op("Slice", x, [-step], [END], [axis])
+    return b.op("Concat", tail, b.op("Slice", x, [0], [-step], [axis]), axis=axis)
+
+
+@primitive("UnravelIndex")
+def unravel_index(b: Builder, indices: Tensor, dims: Ints) -> Value:
+    """Div by the product of the dimensions that follow, and Mod."""
+    steps = [[math.prod(dims[i + 1 :])] for i in range(len(dims))]
+    kind = b.dtype(indices).numpy()
+    part = b.op("Div", b.op("Unsqueeze", indices, [0]), b.constant(steps, kind))
+    return b.op("Mod", part, b.constant([[d] for d in dims], kind))

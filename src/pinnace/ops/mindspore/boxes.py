@@ -1,0 +1,282 @@
+"""Boxes in images: regions cut out, overlap, suppression."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.graph.builder import Builder
+from pinnace.graph.room import room, span
+from pinnace.ops.mindspore.array import counting
+from pinnace.ops.mindspore.math import trunc
+from pinnace.ops.running import repeated
+from pinnace.ops.table import Floats, Ints, Tensor, Tensors, primitive
+from pinnace.ops.values import Value
+
+_INT32, _INT64 = ir.DataType.INT32, ir.DataType.INT64
+
+# -- regions ---------------------------------------------------------------------------------------
+
+
+@primitive("ROIAlign")
+def roi_align(
+    b: Builder,
+    features: Tensor,
+    rois: Tensor,
+    pooled_height: int,
+    pooled_width: int,
+    spatial_scale: float,
+    sample_num: int = 2,
+    roi_end_mode: Literal[0, 1] = 1,
+) -> Value:
+    """RoiAlign, the regions taken apart into batch index and corners."""
+    number, corners = b.ops("Split", 2, rois, [1, 4], axis=1)
+    where = "output_half_pixel"
+    if roi_end_mode:
+        # The end counts as inside, so a region reaches one further; and one below a pixel stays so small,
+        # which ONNX has together with half a pixel's shift alone.
+        where, half = "half_pixel", 0.5 / spatial_scale
+        further = np.asarray([half, half, half + 1, half + 1], b.dtype(rois).numpy())
+        corners = b.op("Add", corners, b.constant(further))
+    return b.op(
+        "RoiAlign",
+        features,
+        b.cast(corners, b.dtype(features)),
+        b.cast(b.op("Squeeze", number, [1]), _INT64),
+        coordinate_transformation_mode=where,
+        output_height=pooled_height,
+        output_width=pooled_width,
+        sampling_ratio=sample_num,
+        spatial_scale=spatial_scale,
+    )
+
+
+@primitive("CropAndResize")
+def crop_and_resize(
+    b: Builder,
+    x: Tensor,
+    boxes: Tensor,
+    box_index: Tensor,
+    crop_size: Ints,
+    method: Literal["bilinear", "nearest", "bilinear_v2"] = "bilinear",
+    extrapolation_value: float = 0.0,
+) -> Value:
+    """Gather, GridSample, and Where for what lies outside."""
+    images = b.transpose(b.cast(x, ir.DataType.FLOAT), (0, 3, 1, 2))
+    corners = b.ops("Split", 4, boxes, axis=1, num_outputs=4)
+    spans = [(corners[i], corners[i + 2], b.dim(images, i + 2), crop_size[i]) for i in (0, 1)]
+    positions = _at_pixels if method == "bilinear_v2" else _at_corners
+    rows, columns = (positions(b, *span) for span in spans)
+    rows, columns = b.op("Unsqueeze", rows, [2]), b.op("Unsqueeze", columns, [1])
+    # (boxes, height, width): fractions of the image's width and height.
+    one = b.constant(np.ones(room(1, *crop_size), np.float32))
+    grid = b.op("Concat", *(b.op("Unsqueeze", b.op("Mul", v, one), [-1]) for v in (columns, rows)), axis=-1)
+    taken = b.op(
+        "GridSample",
+        b.op("Gather", images, box_index, axis=0),
+        b.op("Sub", b.op("Mul", grid, 2.0), 1.0),
+        mode="nearest" if method == "nearest" else "linear",
+        padding_mode="border",
+        align_corners=1,
+    )
+    taken = b.transpose(taken, (0, 2, 3, 1))
+    if method == "bilinear_v2":
+        return taken
+    inside = b.op("And", *(_inside(b, v, b.dim(images, i)) for i, v in ((2, rows), (3, columns))))
+    return b.op("Where", b.op("Unsqueeze", inside, [-1]), taken, b.like(extrapolation_value, taken))
+
+
+def _at_corners(op: Builder, start: Tensor, stop: Tensor, length: Value, count: int) -> Value:
+    """(boxes, count): evenly from start to stop, of one the middle; 0 and 1 are the image's ends."""
+    steps = np.linspace(0, 1, span(count)) if count > 1 else np.asarray([0.5])
+    return start + (stop - start) * steps[None].astype(np.float32)
+
+
+def _at_pixels(op: Builder, start: Tensor, stop: Tensor, length: Value, count: int) -> Value:
+    """(boxes, count): the middles of equal parts of the pixels from start's to stop's, both included."""
+    pixels = op.cast(op.tensor(length), ir.DataType.FLOAT)
+    first, last = [trunc(op, v * pixels) for v in (start, stop)]
+    ahead = op.Relu(last - first)
+    middles = ((np.arange(count) + 0.5) / count)[None].astype(np.float32)
+    places = first + op.Min(op.Relu((ahead + 1.0) * middles - 0.5), ahead)
+    return places / op.Max(pixels - 1.0, 1.0)
+
+
+def _inside(op: Builder, x: Tensor, length: Value) -> Tensor:
+    """Of an image of one pixel all places are that of the pixel."""
+    single = isinstance(length, Tensor) or length == 1
+    x = x * op.cast(op.Greater(op.tensor(length), 1), op.dtype(x)) if single else x
+    return op.And(op.GreaterOrEqual(x, 0.0), op.LessOrEqual(x, 1.0))
+
+
+# -- overlap ---------------------------------------------------------------------------------------
+
+
+@primitive("BoundingBoxDecode")
+def _bounding_box_decode(
+    op: Builder,
+    anchor_box: Tensor,
+    deltas: Tensor,
+    max_shape: Ints,
+    means: Floats = (0.0, 0.0, 0.0, 0.0),
+    stds: Floats = (1.0, 1.0, 1.0, 1.0),
+    wh_ratio_clip: float = 0.016,
+) -> Value:
+    """Mul, Add, Exp, Clip: the box that lies so from its anchor, inside of the image."""
+    center, size = _center_and_size(op, anchor_box)
+    deltas = deltas * _row(op, deltas, stds) + _row(op, deltas, means)
+    moved, grown = op.ops("Split", 2, deltas, axis=1, num_outputs=2)
+    limit = abs(math.log(wh_ratio_clip)) if wh_ratio_clip > 0 else math.inf
+    grown = op.Clip(grown, -limit, limit)
+    center = center + size * moved
+    half = (size * op.Exp(grown) - 1.0) * 0.5
+    height, width = [size if size >= 0 else math.inf for size in max_shape[:2]]
+    last = _row(op, deltas, (width, height))
+    return op.Concat(
+        *[op.Min(op.Max(corner, 0.0), last) for corner in (center - half, center + half)], axis=1
+    )
+
+
+@primitive("BoundingBoxEncode")
+def _bounding_box_encode(
+    op: Builder,
+    anchor_box: Tensor,
+    groundtruth_box: Tensor,
+    means: Floats = (0.0, 0.0, 0.0, 0.0),
+    stds: Floats = (1.0, 1.0, 1.0, 1.0),
+) -> Value:
+    """Sub, Div, Log: how a box lies from its anchor."""
+    center, size = _center_and_size(op, anchor_box)
+    wanted, wanted_size = _center_and_size(op, groundtruth_box)
+    moved = (wanted - center) / size
+    grown = op.Log(wanted_size / size)
+    deltas = op.Concat(moved, grown, axis=1)
+    mean, spread = [_row(op, anchor_box, numbers) for numbers in (means, stds)]
+    return (deltas - mean) / spread
+
+
+@primitive("CheckValid")
+def _check_valid(op: Builder, bboxes: Tensor, img_metas: Tensor) -> Value:
+    """GreaterOrEqual and LessOrEqual: the boxes inside of the image."""
+    height, width, ratio = op.ops("Split", 3, img_metas, axis=0, num_outputs=3)
+    last = [side * ratio - 1 for side in (width, height)]
+    x1, y1, x2, y2 = _sides(op, bboxes)
+    zero = op.like(0, bboxes)
+    inside = op.And(op.GreaterOrEqual(x1, zero), op.GreaterOrEqual(y1, zero))
+    inside = op.And(inside, op.LessOrEqual(x2, last[0]))
+    inside = op.And(inside, op.LessOrEqual(y2, last[1]))
+    return op.Squeeze(inside, [1])
+
+
+@primitive("IOU")
+def _iou(op: Builder, anchor_boxes: Tensor, gt_boxes: Tensor, mode: Literal["iou", "iof"] = "iou") -> Value:
+    """Min, Max, Sub, Mul, Div of all pairs."""
+    x1, y1, x2, y2 = [op.Transpose(side, perm=[1, 0]) for side in _sides(op, anchor_boxes)]
+    u1, v1, u2, v2 = _sides(op, gt_boxes)
+    width, height = [
+        op.Relu(v) for v in (op.Min(x2, u2) - op.Max(x1, u1) + 1.0, op.Min(y2, v2) - op.Max(y1, v1) + 1.0)
+    ]
+    common, area = width * height, (u2 - u1 + 1.0) * (v2 - v1 + 1.0)
+    area = area + (x2 - x1 + 1.0) * (y2 - y1 + 1.0) - common if mode == "iou" else area
+    return common / area
+
+
+@primitive("NMSWithMask")
+def _nms_with_mask(op: Builder, bboxes: Tensor, iou_threshold: float = 0.5) -> Value:
+    """TopK for the order, NonMaxSuppression, ScatterElements for the mask."""
+    wide = op.cast(bboxes, ir.DataType.FLOAT)
+    count = op.Shape(bboxes, start=0, end=1)
+    scores = op.Slice(wide, [4], [5], [1])
+    _, order = op.ops("TopK", 2, op.Squeeze(scores, [1]), count, axis=0)
+    ranked = op.Gather(wide, order, axis=0)
+    first, second, _ = op.ops("Split", 3, ranked, [2, 2, 1], axis=1)
+    # A box whose second corner lies before the first overlaps none: ONNX would put the corners in order.
+    corners = op.Concat(first, op.Max(first, second), axis=1)
+    # The scores are those of a rank, so that those without an order of their own keep it.
+    ranks = op.Range(op.scalar(count), op.constant(0, np.int64), op.constant(-1, np.int64))
+    chosen = _suppressed(op, corners, op.cast(ranks, ir.DataType.FLOAT), op.scalar(count), iou_threshold)
+    nothing = op.Expand(op.constant(False), count)
+    truth = op.Expand(op.constant(True), op.Shape(chosen))
+    mask = op.ScatterElements(nothing, chosen, truth, axis=0)
+    numbers = counting(op, op.scalar(count))
+    return (op.cast(ranked, op.dtype(bboxes)), op.cast(numbers, ir.DataType.INT32), mask)
+
+
+@primitive("NonMaxSuppressionV3")
+def _non_max_suppression_v3(
+    op: Builder,
+    boxes: Tensor,
+    scores: Tensor,
+    max_output_size: Tensor,
+    iou_threshold: Tensor,
+    score_threshold: Tensor,
+) -> Value:
+    """NonMaxSuppression."""
+    boxes, scores = [op.cast(v, ir.DataType.FLOAT) for v in (boxes, scores)]
+    count = op.reshape(max_output_size, [1])
+    return op.cast(_suppressed(op, boxes, scores, count, iou_threshold, score_threshold), ir.DataType.INT32)
+
+
+def _row(b: Builder, like: Tensor, numbers: Floats) -> Tensor:
+    return b.constant(np.asarray([numbers], b.dtype(like).numpy()))
+
+
+# -- suppression -----------------------------------------------------------------------------------
+
+
+def _center_and_size(op: Builder, boxes: Tensor) -> Tensors:
+    """(n, 2) each; a box of one pixel has the size 1."""
+    start, stop = op.ops("Split", 2, boxes, axis=1, num_outputs=2)
+    return (start + stop) * 0.5, stop - start + 1.0
+
+
+def _sides(op: Builder, boxes: Tensor) -> Tensors:
+    """Left, top, right and bottom of boxes (n, 4), each (n, 1)."""
+    return op.ops("Split", 4, boxes, axis=1, num_outputs=4)
+
+
+def _suppressed(op: Builder, boxes: Tensor, scores: Tensor, count: Tensor, *limits: Value) -> Tensor:
+    """The numbers of the boxes that NonMaxSuppression leaves, best first."""
+    limits_ = [op.cast(op.operand(v, scores), ir.DataType.FLOAT) for v in limits]
+    found = op.NonMaxSuppression(
+        op.Unsqueeze(boxes, [0]),
+        op.Unsqueeze(scores, [0, 1]),
+        op.cast(count, ir.DataType.INT64),
+        *[op.reshape(v, [1]) for v in limits_],
+    )
+    return op.Squeeze(op.Slice(found, [2], [3], [1]), [1])
+
+
+@primitive("NonMaxSuppressionWithOverlaps")
+def non_max_suppression_with_overlaps(
+    b: Builder,
+    overlaps: Tensor,
+    scores: Tensor,
+    max_output_size: Tensor,
+    overlap_threshold: Tensor,
+    score_threshold: Tensor,
+) -> Value:
+    """TopK for the order; a Loop keeps each box unless a better one that is kept overlaps it."""
+    count = b.op("Shape", scores)
+    ranked, order = b.ops("TopK", 2, scores, count, axis=0)
+    shown = b.op("Greater", ranked, b.cast(score_threshold, b.dtype(ranked)))
+    ordered = b.op("Gather", b.op("Gather", overlaps, order, axis=0), order, axis=1)
+    close = b.op("Greater", ordered, b.cast(overlap_threshold, b.dtype(ordered)))
+    numbers = counting(b, b.scalar(count))
+
+    def turn(i: Tensor, carried: Sequence[Tensor]) -> Sequence[Tensor]:
+        (kept,) = carried
+        own = b.op("And", b.op("Equal", numbers, i), b.op("Gather", kept, i, axis=0))
+        chosen = b.op("ReduceMax", b.cast(own, ir.DataType.UINT8), keepdims=0)
+        hidden = b.op("And", b.op("Gather", close, i, axis=1), b.op("Greater", numbers, i))
+        hidden = b.op("And", hidden, b.cast(chosen, ir.DataType.BOOL))
+        return [b.op("And", kept, b.op("Not", hidden))]
+
+    (kept,) = repeated(b, b.scalar(count), [shown], turn)
+    chosen = b.op("Compress", order, kept, axis=0)
+    limit = b.reshape(b.cast(max_output_size, _INT64), [1])
+    return b.cast(b.op("Slice", chosen, [0], limit, [0]), _INT32)

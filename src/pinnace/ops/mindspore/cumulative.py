@@ -1,0 +1,137 @@
+"""Sums, products and others of all elements up to each one, and the greatest so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from pinnace.graph.builder import Builder
+from pinnace.ops.mindspore.array import along, counting
+from pinnace.ops.mindspore.math import log1p
+from pinnace.ops.running import running
+from pinnace.ops.table import Dtype, Tensor, primitive, primitives
+from pinnace.ops.values import Value
+
+
+@primitives({"Cummax": "Max", "Cummin CumminExt": "Min"})
+def _cummax(op: Builder, which: str, x: Tensor, axis: int) -> Value:
+    """The better of each slice and those before it, by Where; in a Loop for a free dimension."""
+    best, place = _running_best(op, "GreaterOrEqual" if which == "Max" else "LessOrEqual", x, axis)
+    return (best, op.cast(place, op.result(place, 1)))
+
+
+@primitive("CumProd")
+def _cum_prod(op: Builder, x: Tensor, axis: int, exclusive: bool = False, reverse: bool = False) -> Value:
+    """Mul of each slice with the product before it; in a Loop where they are many or not known."""
+    return _folded(op, x, axis, exclusive, reverse, _product, 1)
+
+
+@primitive("CumSum")
+def _cum_sum(op: Builder, x: Tensor, axis: int, exclusive: bool = False, reverse: bool = False) -> Value:
+    """CumSum."""
+    return _cumulative(op, x, axis, op.result(x), exclusive, reverse)
+
+
+@primitive("CumsumExt")
+def _cumsum_ext(op: Builder, x: Tensor, dim: int, dtype: Dtype | None = None) -> Value:
+    return _cumulative(op, x, dim, dtype or op.result(x))
+
+
+@primitive("CumulativeLogsumexp")
+def _cumulative_logsumexp(
+    op: Builder, x: Tensor, axis: int, exclusive: bool = False, reverse: bool = False
+) -> Value:
+    """The logarithm of a sum of two exponentials, of each slice and what is before it."""
+    return _folded(op, x, axis, exclusive, reverse, _log_sum_exp, float(np.finfo(op.dtype(x).numpy()).min))
+
+
+def _cumulative(
+    op: Builder, x: Tensor, axis: int, dtype: Dtype, exclusive: bool = False, reverse: bool = False
+) -> Tensor:
+    """CumSum, in a type."""
+    return op.CumSum(op.cast(x, dtype), op.constant(axis, np.int64), exclusive=exclusive, reverse=reverse)
+
+
+def _product(op: Builder, x: Tensor, y: Tensor) -> Value:
+    return x * y
+
+
+def _log_sum_exp(op: Builder, x: Tensor, y: Tensor) -> Value:
+    """The greater, and Log1p of Exp of the negative distance."""
+    distance = op.Where(op.Equal(x, y), 0, op.Abs(x - y))  # infinities have no distance
+    return op.Max(x, y) + log1p(op, op.Exp(-distance))
+
+
+_Combine = Callable[[Builder, Tensor, Tensor], Tensor]
+_BY_SLICES = 64
+"""Slices from which on a graph with nodes for each of them takes long to build, and in the end is refused."""
+
+
+def _folded(
+    b: Builder, x: Tensor, axis: int, exclusive: bool, reverse: bool, combine: _Combine, neutral: float
+) -> Tensor:
+    """Each slice with those before it: slice by slice, in a Loop where they are many or not known."""
+    size = b.dim(x, axis)
+    if not isinstance(size, int) or size > _BY_SLICES:
+        return _folded_free(b, x, axis, exclusive, reverse, combine, neutral)
+    if size < 2 and not exclusive:
+        return x
+    parts = list(b.ops("Split", size, x, [1] * size, axis=axis)) if size > 1 else [x]
+    if reverse:
+        parts.reverse()
+    if exclusive:
+        parts = [b.op("Expand", b.like(neutral, x), b.op("Shape", parts[0])), *parts[:-1]]
+    for i in range(1, size):
+        parts[i] = combine(b, parts[i - 1], parts[i])
+    if reverse:
+        parts.reverse()
+    return b.op("Concat", *parts, axis=axis)
+
+
+def _folded_free(
+    b: Builder, x: Tensor, axis: int, exclusive: bool, reverse: bool, combine: _Combine, neutral: float
+) -> Tensor:
+    def turned(t: Tensor) -> Tensor:
+        return b.op("Slice", t, [-1], [int(np.iinfo(np.int64).min)], [axis], [-1]) if reverse else t
+
+    def join(earlier: Sequence[Tensor], later: Sequence[Tensor], there: Tensor) -> Sequence[Tensor]:
+        return [combine(b, b.op("Where", there, earlier[0], b.like(neutral, x)), later[0])]
+
+    start = turned(x)
+    if exclusive:
+        first = b.op("Slice", start, [0], [1], [axis])
+        nothing = b.op("Expand", b.like(neutral, x), b.op("Shape", first))
+        start = b.op("Concat", nothing, b.op("Slice", start, [0], [-1], [axis]), axis=axis)
+    return turned(running(b, [start], axis, join)[0])
+
+
+def _running_best_free(b: Builder, better: str, x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    def join(earlier: Sequence[Tensor], later: Sequence[Tensor], there: Tensor) -> Sequence[Tensor]:
+        newer = b.op(better, later[0], earlier[0])
+        kept = b.op("Or", newer, b.op("Not", there))
+        return [b.op("Where", kept, new, old) for old, new in zip(earlier, later, strict=True)]
+
+    size = b.op("Squeeze", b.op("Shape", x, start=axis, end=axis + 1 or None), [0])
+    numbers = counting(b, size)
+    column = along(b, numbers, b.axis(axis, x), b.rank(x))
+    places = b.op("Expand", column, b.op("Shape", x))
+    best, place = running(b, [x, places], axis, join)
+    return best, place
+
+
+def _running_best(b: Builder, better: str, x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    """The best so far along a dimension, and where it was last seen: slice by slice."""
+    size = b.dim(x, axis)
+    if not isinstance(size, int):
+        return _running_best_free(b, better, x, axis)
+    parts = list(b.ops("Split", size, x, [1] * size, axis=axis)) if size > 1 else [x]
+    best, place = parts[0], b.op("Expand", b.constant(0, np.int64), b.op("Shape", parts[0]))
+    bests, places = [best], [place]
+    for i, part in enumerate(parts[1:], 1):
+        taken = b.op(better, part, best)
+        best = b.op("Where", taken, part, best)
+        place = b.op("Where", taken, b.constant(i, np.int64), place)
+        bests.append(best)
+        places.append(place)
+    return b.op("Concat", *bests, axis=axis), b.op("Concat", *places, axis=axis)

@@ -1,0 +1,123 @@
+"""Tensors of one number, of numbers in a row, and of one-hot vectors."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import RankUnknown, Unsupported
+from pinnace.graph.room import room, span
+from pinnace.ops import binding
+from pinnace.ops.mindspore.array import counting, filled
+from pinnace.ops.table import Dims, Dtype, Tensor, primitive, primitives
+from pinnace.ops.values import Value
+
+_PLACE = "device pin_memory"
+"""Arguments that say where a tensor lies."""
+
+
+@primitives({"ZerosLike ZerosLikeExt EmptyLike": 0, "OnesLike OnesLikeExt": 1}, unused=_PLACE)
+def filled_like(b: Builder, number: int, x: Tensor, dtype: Dtype | None = None) -> Value:
+    """ConstantOfShape of {number}."""
+    dtype = dtype or b.dtype(x)
+    try:
+        return filled(b, number, b.dims(x), dtype)
+    except RankUnknown:
+        return b.op("Expand", b.constant(number, dtype.numpy()), b.op("Shape", x))
+
+
+@primitive("FillScalar", "FillTensor", "FillV2")
+def fill(b: Builder, shape: Dims, value: Value, dtype: Dtype | None = None) -> Value:
+    """Expand."""
+    number = b.tensor(value)
+    number = b.cast(number, dtype or b.result(number))
+    return b.op("Expand", b.scalar(number), b.vector(shape))
+
+
+@primitive("Eye")
+def _eye(op: Builder, n: int, m: int | None = None, dtype: Dtype = ir.DataType.FLOAT) -> Value:
+    """A constant."""
+    return op.constant(np.eye(*room(n, m if m is not None and m >= 0 else n), dtype=dtype.numpy()))
+
+
+@primitive("Fill")
+def _fill(op: Builder, dtype: Dtype, shape: Dims, value: Value) -> Value:
+    return fill(op, shape, value, dtype)
+
+
+@primitive("FullLike", "Fills")
+def _full_like(op: Builder, x: Tensor, value: Value, dtype: Dtype | None = None) -> Value:
+    return fill(op, tuple(op.dims(x)), value, dtype or op.dtype(x))
+
+
+@primitive("NewFull")
+def _new_full(op: Builder, x: Tensor, size: Dims, value: Value, dtype: Dtype | None = None) -> Value:
+    return fill(op, size, value, dtype or op.dtype(x))
+
+
+@primitives({"NewZeros NewEmpty": 0, "NewOnes": 1}, unused="device pin_memory")
+def _new_zeros(op: Builder, number: int, x: Tensor, size: Dims, dtype: Dtype | None = None) -> Value:
+    """ConstantOfShape of {number}."""
+    return filled(op, number, size, dtype or op.dtype(x))
+
+
+@primitive("OneHot", "OneHotExt")
+def _one_hot(
+    op: Builder, indices: Tensor, depth: Value, on_value: Value = 1, off_value: Value = 0, axis: int = -1
+) -> Value:
+    """Equal with Range, and Where; of several values the first counts."""
+    axis = axis % (op.rank(indices) + 1)
+    number = op.cast(op.scalar(op.tensor(depth)), ir.DataType.INT64)
+    count = op.known(number)
+    classes = counting(op, number if count is None else int(count))
+    classes = op.reshape(classes, [-1, *[1] * (op.rank(indices) - axis)])
+    place = op.Unsqueeze(op.cast(indices, ir.DataType.INT64), [axis])
+    on = op.tensor(on_value)
+    off = op.cast(op.tensor(off_value), op.dtype(on))
+    return op.Where(
+        op.Equal(place, classes), op.Gather(op.reshape(on, [-1]), [0]), op.Gather(op.reshape(off, [-1]), [0])
+    )
+
+
+@primitives({"Zeros Empty": 0, "Ones": 1}, unused="device pin_memory")
+def _zeros(op: Builder, number: int, size: Dims, dtype: Dtype | None = None) -> Value:
+    """ConstantOfShape of {number}."""
+    return filled(op, number, size, dtype or ir.DataType.FLOAT)
+
+
+@primitive("Range", "Arange", unused="dtype maxlen d_type")
+def range_(b: Builder, start: Value, limit: Value, delta: Value) -> Value:
+    """Range, or a constant."""
+    known = [b.known(v) for v in (start, limit, delta)]
+    dtype = b.declared[0].dtype if b.declared and b.declared[0] is not None else None
+    if all(k is not None for k in known):
+        if any(np.asarray(k).dtype.kind not in "biuf" for k in known):
+            raise Unsupported("ranges over values that are not numbers")
+        first, last, step = (np.asarray(k).reshape(-1)[0].item() for k in known)
+        span(math.ceil((last - first) / step))
+        numbers = np.arange(first, last, step)
+        dtype = dtype or (ir.DataType.FLOAT if numbers.dtype.kind == "f" else ir.DataType.INT64)
+        if numbers.size <= 64:
+            return b.constant(numbers.astype(dtype.numpy()))
+    tensors = [b.scalar(b.tensor(v)) for v in (start, limit, delta)]
+    dtype = dtype or b.dtype(tensors[0])
+    return b.op("Range", *(b.cast(t, dtype) for t in tensors))
+
+
+@primitive("LinSpace", "LinSpaceExt")
+def lin_space(b: Builder, start: Value, stop: Value, num: Value, dtype: Dtype | None = None) -> Value:
+    """Range, scaled."""
+    first, last = b.tensor(start), b.tensor(stop)
+    kind = dtype or b.result(first)
+    count = b.known(num)
+    ends = b.known(first), b.known(last)
+    if count is not None and all(e is not None for e in ends):
+        lo, hi = (float(np.reshape(e, -1)[0]) for e in ends)
+        return b.constant(np.linspace(lo, hi, span(binding.int_(b, num))).astype(kind.numpy()))
+    steps = b.cast(counting(b, b.scalar(b.tensor(num))), kind)
+    gaps = b.op("Max", b.cast(b.op("Sub", b.scalar(b.tensor(num)), b.constant(1, np.int64)), kind), 1)
+    slope = b.op("Div", b.op("Sub", b.cast(last, kind), b.cast(first, kind)), gaps)
+    return b.op("Add", b.scalar(b.cast(first, kind)), b.op("Mul", steps, b.scalar(slope)))

@@ -1,0 +1,258 @@
+"""Images: sampling, rearranging, colors."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
+from pinnace.graph.room import room
+from pinnace.ops import binding
+from pinnace.ops.mindspore.conv import reached, window
+from pinnace.ops.table import Dims, Ints, OneOf, Tensor, Tensors, primitive, primitives
+from pinnace.ops.values import Value
+
+# -- sampling --------------------------------------------------------------------------------------
+
+
+_SAMPLING = {"0": "linear", "1": "nearest", "bilinear": "linear", "nearest": "nearest"}
+
+_PADS = {
+    "0": "zeros",
+    "1": "border",
+    "2": "reflection",
+    "zeros": "zeros",
+    "border": "border",
+    "reflection": "reflection",
+}
+
+
+def _channels(op: Builder, x: Tensor) -> Tensors:
+    return op.ops("Split", 3, x, axis=-1, num_outputs=3)
+
+
+def _hsv_of(op: Builder, image: Tensor) -> Tensor:
+    """Colors are the last dimension."""
+    red, green, blue = _channels(op, image)
+    value = op.ReduceMax(image, [-1], keepdims=1)
+    width = value - op.ReduceMin(image, [-1], keepdims=1)
+    some = op.Greater(width, 0.0)
+    safe = op.Where(some, width, 1.0)
+    bright = op.Greater(value, 0.0)
+    saturation = op.Where(bright, width / op.Where(bright, value, 1.0), 0.0)
+    by_green = op.Where(op.Equal(green, value), (blue - red) / safe + 2.0, (red - green) / safe + 4.0)
+    hue = op.Where(op.Equal(red, value), (green - blue) / safe + 0.0, by_green)
+    hue = op.Where(some, hue, 0.0) / 6.0
+    return op.Concat(op.Where(op.Less(hue, 0.0), hue + 1.0, hue), saturation, value, axis=-1)
+
+
+@primitive("HSVToRGB")
+def _rgb_of(op: Builder, x: Tensor) -> Value:
+    """Colors are the last dimension."""
+    hue, saturation, value = _channels(op, x)
+    turn = hue * 6.0
+    red, green, blue = op.Abs(turn - 3.0) - 1.0, 2.0 - op.Abs(turn - 2.0), 2.0 - op.Abs(turn - 4.0)
+    pure = op.Clip(op.Concat(red, green, blue, axis=-1), 0.0, 1.0)
+    return ((pure - 1.0) * saturation + 1.0) * value
+
+
+@primitive("AdjustContrastv2")
+def _adjust_contrastv2(op: Builder, images: Tensor, contrast_factor: Tensor) -> Value:
+    """The distance to the mean of an image, by a factor."""
+    mean = op.ReduceMean(images, [-3, -2], keepdims=1)
+    return (images - mean) * op.cast(contrast_factor, op.dtype(images)) + mean
+
+
+@primitive("AdjustHue")
+def _adjust_hue(op: Builder, image: Tensor, amount: Tensor) -> Value:
+    """By way of HSV: Add, and Mod, of the hue."""
+    hue, saturation, value = _channels(op, _hsv_of(op, image))
+    turned = hue + op.cast(amount, op.dtype(image))
+    return _rgb_of(op, op.Concat(turned - op.Floor(turned), saturation, value, axis=-1))
+
+
+@primitive("AdjustSaturation")
+def _adjust_saturation(op: Builder, image: Tensor, amount: Tensor) -> Value:
+    """By way of HSV: Mul and Clip of the saturation."""
+    hue, saturation, value = _channels(op, _hsv_of(op, image))
+    grown = op.Clip(saturation * op.cast(amount, op.dtype(image)), 0.0, 1.0)
+    return _rgb_of(op, op.Concat(hue, grown, value, axis=-1))
+
+
+@primitive("ChannelShuffle")
+def _channel_shuffle(op: Builder, x: Tensor, group: int) -> Value:
+    """Reshape, Transpose, Reshape."""
+    channels = op.shape(x)[1]
+    if channels is None:
+        raise Unsupported("needs the number of channels fixed")
+    sizes = op.dims(x)
+    apart = op.reshape(x, [sizes[0], group, channels // group, *sizes[2:]])
+    return op.reshape(op.transpose(apart, (0, 2, 1, *range(3, op.rank(x) + 1))), sizes)
+
+
+@primitives({"DepthToSpace": "DepthToSpace", "SpaceToDepth": "SpaceToDepth"})
+def _blocks(op: Builder, op_type: str, x: Tensor, block_size: int) -> Value:
+    """{op_type}."""
+    return op.op(op_type, x, blocksize=block_size)
+
+
+@primitive("GridSampler2D", "GridSampler3D")
+def _grid_sampler2_d(
+    op: Builder,
+    x: Tensor,
+    grid: Tensor,
+    interpolation_mode: Annotated[str, OneOf(_SAMPLING)] = "linear",
+    padding_mode: Annotated[str, OneOf(_PADS)] = "zeros",
+    align_corners: bool = False,
+) -> Value:
+    """GridSample."""
+    return op.GridSample(
+        x, grid, mode=interpolation_mode, padding_mode=padding_mode, align_corners=align_corners
+    )
+
+
+@primitive("PixelShuffle")
+def _pixel_shuffle(op: Builder, x: Tensor, upscale_factor: int) -> Value:
+    return op.DepthToSpace(x, blocksize=upscale_factor, mode="CRD")
+
+
+@primitive("RGBToHSV")
+def _rgb_to_hsv(op: Builder, images: Tensor) -> Value:
+    """Max, Min, Sub, Div, Where."""
+    return _hsv_of(op, images)
+
+
+@primitive("AffineGrid")
+def affine_grid(b: Builder, theta: Tensor, output_size: Dims, align_corners: bool = False) -> Value:
+    """AffineGrid; with align_corners a length of 1 lies at 0, and not at an end as ONNX has it."""
+    if align_corners:
+        there = [1 if size == 1 else 0 for size in output_size[:1:-1]]  # along x, y, z
+        if any(there):
+            kept = np.asarray([1 - one for one in (*there, 0)], b.dtype(theta).numpy())
+            theta = b.op("Mul", theta, b.constant(kept))
+    return b.op("AffineGrid", theta, b.vector(output_size), align_corners=int(align_corners))
+
+
+@primitive("DeformableOffsets")
+def deformable_offsets(
+    b: Builder,
+    x: Tensor,
+    offsets: Tensor,
+    strides: Ints,
+    pads: Ints,
+    ksize: Ints,
+    dilations: Ints = (1, 1, 1, 1),
+    deformable_groups: int = 1,
+    modulated: bool = True,
+) -> Value:
+    """GridSample at the places of the kernel and their offsets, Mul with the mask; of float16 in float32."""
+    own = b.dtype(x)
+    if own is ir.DataType.FLOAT16:  # whose places would be off by much of a pixel
+        x, offsets = (b.cast(v, ir.DataType.FLOAT) for v in (x, offsets))
+    batch, channels, height, width = b.static_shape(x)
+    _, _, rows, columns = b.static_shape(offsets)
+    groups, (kernel_h, kernel_w) = deformable_groups, ksize
+    # (batch * groups, 3, kernel, rows, columns): offsets along the width, along the height, and masks.
+    split = b.reshape(offsets, [batch, 3, groups, kernel_h, kernel_w, rows, columns])
+    split = b.transpose(split, (1, 0, 2, 5, 3, 6, 4))
+    split = b.reshape(split, [3, batch * groups, rows * kernel_h, columns * kernel_w])
+    along_x, along_y, mask = (b.op("Gather", split, np.asarray(i, np.int64), axis=0) for i in range(3))
+    tops = _tap_places(rows, kernel_h, strides[2], pads[0], dilations[2])
+    lefts = _tap_places(columns, kernel_w, strides[3], pads[2], dilations[3])
+    dtype = b.dtype(x).numpy()
+    grid_y = _as_grid(b, b.op("Add", along_y, tops[:, None].astype(dtype)), height)
+    grid_x = _as_grid(b, b.op("Add", along_x, lefts[None].astype(dtype)), width)
+    grid = b.op("Concat", *(b.op("Unsqueeze", g, [-1]) for g in (grid_x, grid_y)), axis=-1)
+    images = b.reshape(x, [batch * groups, channels // groups, height, width])
+    taken = b.op("GridSample", images, grid, mode="linear", padding_mode="zeros", align_corners=1)
+    if modulated:
+        taken = b.op("Mul", taken, b.op("Unsqueeze", mask, [1]))
+    return b.cast(b.reshape(taken, [batch, channels, rows * kernel_h, columns * kernel_w]), own)
+
+
+def _tap_places(count: int, kernel: int, step: int, pad: int, hole: int) -> npt.NDArray[Any]:
+    """(count * kernel,): where the kernel's elements lie in the image."""
+    room(count, kernel)
+    return (np.arange(count)[:, None] * step - pad + np.arange(kernel)[None] * hole).reshape(-1)
+
+
+def _as_grid(b: Builder, places: Tensor, length: int) -> Tensor:
+    """Pixels as GridSample counts them with align_corners: -1 is the first pixel, 1 the last."""
+    return b.op("Sub", b.op("Mul", places, 2.0 / max(length - 1, 1)), 1.0)
+
+
+# -- space, depth and batch ------------------------------------------------------------------------
+
+
+@primitive("SpaceToBatchND", "SpaceToBatch")
+def space_to_batch(
+    b: Builder, x: Tensor, block_shape: Ints = (), paddings: Value = (), *, block_size: int = 1
+) -> Value:
+    """Pad, Reshape, Transpose, Reshape."""
+    blocks, sides = block_shape or (block_size, block_size), _pairs(b, paddings)
+    lead = b.rank(x) - len(blocks)
+    pads = [0] * lead + [before for before, _ in sides] + [0] * lead + [after for _, after in sides]
+    x = b.op("Pad", x, pads) if any(pads) else x
+    batch, *dims = b.static_shape(x)
+    apart = [n for size, k in zip(dims[lead - 1 :], blocks, strict=True) for n in (size // k, k)]
+    apart = [batch, *dims[: lead - 1], *apart]
+    within = [lead + 1 + 2 * i for i in range(len(blocks))]
+    perm = (*within, *range(lead), *(w - 1 for w in within))
+    sizes = [size // k for size, k in zip(dims[lead - 1 :], blocks, strict=True)]
+    turned = b.transpose(b.reshape(x, apart), perm)
+    return b.reshape(turned, [batch * int(np.prod(blocks)), *dims[: lead - 1], *sizes])
+
+
+@primitive("BatchToSpaceND", "BatchToSpaceNDV2", "BatchToSpace")
+def batch_to_space(
+    b: Builder, x: Tensor, block_shape: Ints = (), crops: Value = (), *, block_size: int = 1
+) -> Value:
+    """Reshape, Transpose, Reshape, Slice."""
+    blocks, sides = block_shape or (block_size, block_size), _pairs(b, crops)
+    count, lead = len(blocks), b.rank(x) - len(blocks)
+    batch, *dims = b.static_shape(x)
+    batch //= int(np.prod(blocks))
+    apart = b.reshape(x, [*blocks, batch, *dims])
+    meeting = [axis for i in range(count) for axis in (count + lead + i, i)]
+    turned = b.transpose(apart, (*range(count, count + lead), *meeting))
+    sizes = [size * k for size, k in zip(dims[lead - 1 :], blocks, strict=True)]
+    whole = b.reshape(turned, [batch, *dims[: lead - 1], *sizes])
+    if not any(n for side in sides for n in side):
+        return whole
+    starts = [before for before, _ in sides]
+    stops = [size - after for size, (_, after) in zip(sizes, sides, strict=True)]
+    return b.op("Slice", whole, starts, stops, list(range(lead, lead + count)))
+
+
+def _pairs(b: Builder, value: Value) -> list[tuple[int, int]]:
+    known = b.known(value)
+    if known is None:
+        raise Unsupported("needs its paddings or crops known before the run")
+    rows = [
+        binding.ints(b, row)
+        for row in binding.items(b, tuple(known.tolist()) if isinstance(known, np.ndarray) else known)
+    ]
+    return [(first, second) for first, second in rows]
+
+
+@primitive("ExtractVolumePatches")
+def extract_volume_patches(b: Builder, x: Tensor, kernel_size: Ints, strides: Ints, padding: str) -> Value:
+    """Conv with a kernel for each place of the window, and Reshape."""
+    kernel, steps = kernel_size[-3:], strides[-3:]
+    batch, channels, *dims = b.static_shape(x)
+    places = int(np.prod(kernel))
+    room(places, places)
+    picks = np.eye(places, dtype=b.dtype(x).numpy()).reshape(places, 1, *kernel)
+    flat = b.reshape(x, [batch * channels, 1, *dims])
+    sides = window(padding, (), 3)
+    found = b.op("Conv", reached(b, flat, kernel, steps, sides), picks, strides=list(steps), **sides)
+    sizes = b.static_shape(found)[2:]
+    apart = b.reshape(found, [batch, channels, places, *sizes])
+    return b.reshape(b.transpose(apart, (0, 2, 1, 3, 4, 5)), [batch, places * channels, *sizes])
+
+
+# -- colors, in the last dimension ----------------------------------------------------------------

@@ -1,0 +1,252 @@
+"""Products of matrices and vectors, distances, traces and determinants."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
+from pinnace.graph.nodes import ORIGIN
+from pinnace.ops import binding
+from pinnace.ops.mindspore.array import counting
+from pinnace.ops.mindspore.diagonal import diagonal_of
+from pinnace.ops.mindspore.math import beside, is_float, promoted
+from pinnace.ops.mindspore.reduce import norm, reduce
+from pinnace.ops.table import Ints, Tensor, Tensors, primitive, primitives
+from pinnace.ops.values import Value
+
+# -- products --------------------------------------------------------------------------------------
+
+
+@primitive("BatchMatMul")
+def matmul(b: Builder, x: Tensor, y: Tensor, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
+    """Gemm for two float matrices, which transposes on the way; else Transpose and MatMul."""
+    x, y = promoted(b, x, y)
+    flips = transpose_a or transpose_b
+    if flips and b.rank(x) == b.rank(y) == 2 and b.dtype(x).is_floating_point():
+        return b.op("Gemm", x, y, transA=int(transpose_a), transB=int(transpose_b))
+    return b.op("MatMul", flipped(b, x) if transpose_a else x, flipped(b, y) if transpose_b else y)
+
+
+def flipped(b: Builder, x: Tensor) -> Tensor:
+    """The last two dimensions exchanged."""
+    last = b.rank(x) - 1
+    return b.transpose(x, [*range(last - 1), last, last - 1])
+
+
+def _free_pairs(op: Builder, count: Value) -> Value:
+    """All pairs of rows."""
+    rows = counting(op, count)
+    pairs = op.NonZero(op.Less(op.Unsqueeze(rows, [1]), rows))
+    return [op.Squeeze(part, [0]) for part in op.ops("Split", 2, pairs, [1, 1], axis=0)]
+
+
+def _cross(op: Builder, factors: Value, place: int) -> Tensor:
+    """The cross product along a dimension."""
+    a, c = [op.ops("Split", 3, v, axis=place, num_outputs=3) for v in factors]
+    return op.Concat(*[a[i] * c[j] - a[j] * c[i] for i, j in ((1, 2), (2, 0), (0, 1))], axis=place)
+
+
+def _cross_of_free(op: Builder, factors: Tensors) -> Tensor:
+    """The same along the first dimension of size 3 in the run, the middle one of three by Reshape."""
+    size = op.Shape(factors[0])
+    place = op.ArgMax(op.cast(op.Equal(size, 3), ir.DataType.INT64), axis=0)
+    before = op.ReduceProd(op.Concat([1], op.Slice(size, [0], place), axis=0))
+    after = op.ReduceProd(op.Concat([1], op.Slice(size, place + 1, [op.rank(factors[0])]), axis=0))
+    middle = op.Concat(before, [3], after, axis=0)
+    return op.Reshape(_cross(op, [op.Reshape(v, middle) for v in factors], 1), size)
+
+
+@primitives({"Addmm Baddbmm Addmv": False, "Addbmm": True})
+def _addmm(
+    op: Builder, summed: bool, x: Tensor, first: Tensor, second: Tensor, beta: Value = 1, alpha: Value = 1
+) -> Value:
+    """MatMul, Mul, Add; ReduceSum of the products of a batch for Addbmm."""
+    product = op.MatMul(first, second)
+    product = op.ReduceSum(product, [0], keepdims=0) if summed else product
+    return _times(op, x, beta) + _times(op, product, alpha)
+
+
+@primitive("BiasAdd")
+def _bias_add(op: Builder, x: Tensor, bias: Tensor, data_format: str = "NCHW") -> Value:
+    """A bias of the Conv or Gemm before it, else Add along the channels."""
+    merged = _into_producer(op, x, bias)
+    if merged is not None:
+        return merged
+    channels_last = data_format in ("1", "NHWC") or op.rank(x) == 2
+    bias = op.reshape(bias, [-1, *[1] * (op.rank(x) - 2)]) if not channels_last and op.rank(x) > 2 else bias
+    return x + bias
+
+
+@primitive("Cdist")
+def _cdist(op: Builder, x: Tensor, y: Tensor, p: float = 2.0) -> Value:
+    return norm(op, op.Unsqueeze(x, [-2]) - op.Unsqueeze(y, [-3]), p, [-1], False)
+
+
+@primitive("ClipByNorm")
+def _clip_by_norm(op: Builder, x: Tensor, clip_norm: Tensor, *, axis: Ints | None = None) -> Value:
+    """Mul with the bound, and Div by the norm, or by the bound where that is greater; in float32."""
+    wide, bound = [op.cast(v, ir.DataType.FLOAT) for v in (x, clip_norm)]
+    largest = op.Max(reduce(op, "ReduceL2", wide, axis, True), bound)
+    return op.cast(wide * bound / largest, op.result(x))
+
+
+@primitive("Cross")
+def _lower_cross(op: Builder, x: Tensor, y: Tensor, dim: int = -65530) -> Value:
+    """Split, and Mul and Sub of the parts."""
+    longer = x if op.rank(x) >= op.rank(y) else y
+    if dim != -65530:
+        return _cross(op, promoted(op, x, y), op.axis(dim, longer) - op.rank(longer))
+    places = [i for i, size in enumerate(op.shape(longer)) if size in (3, None)]
+    if len(places) > 1 and op.shape(longer)[places[0]] is None:
+        return _cross_of_free(op, promoted(op, x, y))
+    if not places:
+        raise Unsupported("has no dimension of size 3")
+    return _cross(op, promoted(op, x, y), places[0] - op.rank(longer))
+
+
+@primitive("Dense")
+def _dense(op: Builder, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Value:
+    """Gemm for a matrix, else Transpose, MatMul and Add."""
+    if op.rank(x) == 2 and op.rank(weight) == 2 and is_float(op, x):
+        return op.Gemm(x, weight, bias, transB=1)
+    product = op.MatMul(x, flipped(op, weight) if op.rank(weight) > 1 else weight)
+    return product if bias is None else product + bias
+
+
+@primitive("Det", "MatrixDeterminant")
+def _det(op: Builder, x: Tensor) -> Value:
+    return op.Det(x)
+
+
+@primitive("Einsum")
+def _einsum(op: Builder, *items: Value, equation: str) -> Value:
+    """Einsum."""
+    operands = items[0] if len(items) == 1 else items
+    return op.Einsum(*binding.tensors(op, operands), equation=equation)
+
+
+@primitive("EinsumExt")
+def _einsum_ext(op: Builder, equation: str, operands: Tensors) -> Value:
+    return op.Einsum(*operands, equation=equation)
+
+
+@primitive("LogMatrixDeterminant")
+def _log_matrix_determinant(op: Builder, x: Tensor) -> Value:
+    """Det, its Sign, and Log of its Abs."""
+    value = op.Det(x)
+    return (op.Sign(value), op.Log(op.Abs(value)))
+
+
+@primitive("MatMul", "MatMulV2")
+def _mat_mul(
+    op: Builder, x: Tensor, y: Tensor, transpose_a: bool = False, transpose_b: bool = False
+) -> Value:
+    """Gemm, or MatMul."""
+    return op.cast(matmul(op, x, y, transpose_a, transpose_b), op.result(x))
+
+
+@primitive("MatMulExt", "BatchMatMulExt", "Mm", "Mv", "Dot", "Vdot")
+def _mat_mul_ext(op: Builder, x: Tensor, y: Tensor) -> Value:
+    return op.MatMul(*promoted(op, x, y))
+
+
+@primitive("Outer", "Ger")
+def _outer(op: Builder, x: Tensor, y: Tensor) -> Value:
+    return op.Mul(*promoted(op, op.Unsqueeze(x, [1]), op.Unsqueeze(y, [0])))
+
+
+@primitive("Pdist")
+def _pdist(op: Builder, x: Tensor, p: float = 2.0) -> Value:
+    """Gather of all pairs, and the norm of their differences."""
+    rows = op.shape(x)[-2]
+    fixed = [] if rows is None else [op.constant(v) for v in np.triu_indices(rows, 1)]
+    first, second = fixed or _free_pairs(op, op.dim(x, -2))
+    return norm(op, op.Gather(x, first, axis=-2) - op.Gather(x, second, axis=-2), p, [-1], False)
+
+
+@primitive("Renorm")
+def _renorm(op: Builder, x: Tensor, p: float, dim: int, maxnorm: float) -> Value:
+    """Mul with what makes the norm of the rest no more than maxnorm."""
+    axes = [i for i in range(op.rank(x)) if i != op.axis(dim, x)]
+    size = norm(op, x, p, axes, True) if axes else op.Abs(x)
+    return x * op.Where(op.Greater(size, maxnorm), op.like(maxnorm, x) / (size + 1e-7), 1.0)
+
+
+@primitive("Trace", "TraceExt")
+def _trace(op: Builder, x: Tensor) -> Value:
+    return trace(op, x, 0, 0, 1)
+
+
+@primitive("TransposeBatchMatmulTranspose")
+def _transpose_batch_matmul_transpose(
+    op: Builder,
+    x: Tensor,
+    weight: Tensor,
+    perm_in: Ints,
+    perm_out: Ints,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+) -> Value:
+    return op.transpose(matmul(op, op.transpose(x, perm_in), weight, transpose_a, transpose_b), perm_out)
+
+
+@primitive("TridiagonalMatMul")
+def _tridiagonal_mat_mul(
+    op: Builder, superdiag: Tensor, maindiag: Tensor, subdiag: Tensor, rhs: Tensor
+) -> Value:
+    """Mul of each diagonal with the rows it meets, and Add."""
+    above, middle, below = [flipped(op, d) for d in (superdiag, maindiag, subdiag)]
+    none = [0] * (op.rank(rhs) - 2)
+    after = op.Pad(rhs, [*none, -1, 0, *none, 1, 0])
+    before = op.Pad(rhs, [*none, 1, 0, *none, -1, 0])
+    ends = above * after + below * before
+    return middle * rhs + ends
+
+
+_BIASED = {"Conv", "ConvTranspose", "Gemm"}
+
+
+def _into_producer(b: Builder, x: Tensor, bias: Tensor) -> Tensor | None:
+    node = x.producer()
+    if node is None or node.op_type not in _BIASED or node.domain or len(node.inputs) != 2:
+        return None
+    attributes = {a.name: a.value for a in node.attributes.values()}
+    b.origins = (*node.meta[ORIGIN], *b.origins)
+    return b.op(node.op_type, *node.inputs, bias, **attributes)
+
+
+def _times(b: Builder, x: Tensor, factor: Value) -> Tensor:
+    if b.known(factor) is not None and binding.float_(b, factor) == 1.0:
+        return x
+    return b.op("Mul", x, beside(b, factor, x))
+
+
+@primitive("Correlate")
+def correlate(b: Builder, a: Tensor, v: Tensor, pad_mode: str = "valid") -> Value:
+    """Conv of the longer with the shorter."""
+    long, short = b.static_shape(a)[0], b.static_shape(v)[0]
+    x, kernel = (a, v) if long >= short else (v, a)
+    count = min(long, short)
+    mode = {"0": "pad", "1": "same", "2": "valid", "3": "full"}.get(pad_mode, pad_mode)
+    sides = {"valid": (0, 0), "same": (count // 2, count - count // 2 - 1), "full": (count - 1, count - 1)}
+    if mode not in sides:
+        raise Unsupported(f"has the pad_mode {pad_mode}, which is not supported")
+    before, after = sides[mode] if long >= short else sides[mode][::-1]
+    dtype = b.result(a)
+    x, kernel = (b.op("Unsqueeze", b.cast(t, dtype), [0, 1]) for t in (x, kernel))
+    y = b.op("Squeeze", b.op("Conv", x, kernel, pads=[before, after]), [0, 1])
+    return y if long >= short else b.op("Slice", y, [-1], [int(np.iinfo(np.int64).min)], [0], [-1])
+
+
+# -- distances -------------------------------------------------------------------------------------
+
+
+@primitive("TraceV2", unused="dtype")
+def trace(
+    b: Builder, x: Tensor, offset: int = 0, axis1: int = 1, axis2: int = 0, dtype: Value = None
+) -> Value:
+    """The sum of a diagonal."""
+    wide = b.cast(x, b.result(x))
+    return reduce(b, "ReduceSum", diagonal_of(b, wide, offset, axis1, axis2), [-1], False)

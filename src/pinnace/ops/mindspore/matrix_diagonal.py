@@ -1,0 +1,146 @@
+"""Diagonals of matrices, as MindSpore packs them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
+from pinnace.graph.room import room, span
+from pinnace.ops import binding
+from pinnace.ops.mindspore.array import counting
+from pinnace.ops.table import Ints, Tensor, primitive
+from pinnace.ops.values import Value
+
+_Align = Literal["RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT"]
+
+
+def _tail(b: Builder, x: Tensor, count: int) -> tuple[int, ...]:
+    """The last dimensions, which must be known now."""
+    dims = tuple(d for d in b.shape(x)[-count:] if d is not None)
+    if len(dims) != count:
+        raise Unsupported(
+            f"needs the last {count} dimensions fixed, but they are {list(b.shape(x)[-count:])}"
+        )
+    return dims
+
+
+def _diagonal_places(rows: int, columns: int, offset: int) -> npt.NDArray[np.int64]:
+    """The places of a diagonal in a flat matrix."""
+    row, column = max(-offset, 0), max(offset, 0)
+    count = max(min(rows - row, columns - column), 0)
+    room(count)
+    return (np.arange(count) + row) * columns + np.arange(count) + column
+
+
+def _gathered(b: Builder, x: Tensor, folded: int, places: npt.NDArray[np.int64], *more: Tensor) -> Tensor:
+    """Elements of the last `folded` dimensions as one; what `more` holds follows them."""
+    lead = b.dims(x, stop=-folded)
+    flat = b.reshape(x, [*lead, int(np.prod(_tail(b, x, folded)))]) if folded != 1 else x
+    if more:
+        parts = [b.op("Expand", m, b.vector([*lead, 1])) if b.rank(m) == 0 else m for m in more]
+        flat = b.op("Concat", flat, *parts, axis=-1)
+    return b.op("Gather", flat, places, axis=-1)
+
+
+@primitive("MatrixBandPart")
+def matrix_band_part(b: Builder, x: Tensor, lower: Tensor, upper: Tensor) -> Value:
+    """Trilu twice: what lies further from the diagonal is 0."""
+    whole = b.constant(1 << 30, np.int64)
+    for limit, is_upper in ((lower, 1), (upper, 0)):
+        known = b.known(limit)
+        if known is not None and binding.int_(b, limit) < 0:
+            continue
+        far = b.scalar(b.cast(limit, ir.DataType.INT64))
+        far = b.op("Where", b.op("Less", far, 0), whole, far)
+        x = b.op("Trilu", x, b.op("Neg", far) if is_upper else far, upper=is_upper)
+    return x
+
+
+class _Diagonals:
+    """The diagonals `first` to `last` of a matrix as MindSpore packs them: one a row, the highest first."""
+
+    def __init__(self, first: int, last: int, rows: int, columns: int, align: str) -> None:
+        room(rows, columns)
+        self.first, self.last, self.rows, self.columns = first, span(last - first) + first, rows, columns
+        self.lengths = {d: min(rows + min(d, 0), columns - max(d, 0)) for d in range(first, last + 1)}
+        self.width = max(self.lengths.values())
+        self.to_right = {True: align.startswith("RIGHT"), False: align.endswith("RIGHT")}
+
+    def places(self) -> npt.NDArray[np.int64]:
+        """(diagonals, width): the place of each element in the flat matrix, -1 where a row is filled up."""
+        found = np.full(room(self.last - self.first + 1, self.width), -1)
+        for d, count in self.lengths.items():
+            start = self.width - count if self.to_right[d >= 0] else 0
+            found[self.last - d, start : start + count] = _diagonal_places(self.rows, self.columns, d)
+        return found
+
+    def sources(self) -> npt.NDArray[np.int64]:
+        """(rows, columns): the place of each element in the flat diagonals, -1 where it is on none."""
+        found = np.full(self.rows * self.columns, -1)
+        places = self.places()
+        found[places[places >= 0]] = np.flatnonzero(places.reshape(-1) >= 0)
+        return found.reshape(self.rows, self.columns)
+
+
+def _band(k: Ints) -> tuple[int, int]:
+    """The first and the last diagonal."""
+    return k[0], k[-1]
+
+
+@primitive("MatrixDiagV3")
+def matrix_diag(
+    b: Builder,
+    x: Tensor,
+    k: Ints,
+    num_rows: int,
+    num_cols: int,
+    padding_value: Tensor,
+    align: _Align = "RIGHT_LEFT",
+) -> Value:
+    """Gather, of the diagonals and of what fills up."""
+    first, last = _band(k)
+    folded = 1 if first == last else 2
+    if first == last == 0 and num_rows < 0 and num_cols < 0 and b.shape(x)[-1] is None:
+        places = counting(b, b.dim(x, -1))
+        diagonal = b.op("Equal", b.op("Unsqueeze", places, [1]), places)
+        return b.op("Where", diagonal, b.op("Unsqueeze", x, [-2]), b.scalar(padding_value))
+    (width,) = _tail(b, x, 1)
+    least = width - min(last, 0), width + max(first, 0)
+    if num_rows < 0 and num_cols < 0:
+        least = max(least), max(least)
+    rows = least[0] if num_rows < 0 else num_rows
+    columns = least[1] if num_cols < 0 else num_cols
+    sources = _Diagonals(first, last, rows, columns, align).sources()
+    count = (last - first + 1) * width
+    return _gathered(b, x, folded, np.where(sources < 0, count, sources), b.scalar(padding_value))
+
+
+@primitive("MatrixDiagPartV3")
+def _matrix_diag_part_v3(
+    op: Builder, x: Tensor, k: Ints, padding_value: Tensor, align: _Align = "RIGHT_LEFT"
+) -> Value:
+    """Gather, of the matrix and of what fills up."""
+    first, last = _band(k)
+    rows, columns = _tail(op, x, 2)
+    places = _Diagonals(first, last, rows, columns, align).places()
+    places = np.where(places < 0, rows * columns, places)
+    return _gathered(op, x, 2, places[0] if first == last else places, op.scalar(padding_value))
+
+
+@primitive("MatrixSetDiagV3")
+def _matrix_set_diag_v3(
+    op: Builder, x: Tensor, diagonal: Tensor, k: Ints, align: _Align = "RIGHT_LEFT"
+) -> Value:
+    """Gather, of the matrix and of the diagonals."""
+    first, last = _band(k)
+    rows, columns = _tail(op, x, 2)
+    sources = _Diagonals(first, last, rows, columns, align).sources()
+    own = np.arange(rows * columns).reshape(rows, columns)
+    lead = op.dims(x, stop=-2)
+    flat = diagonal if first == last else op.reshape(diagonal, [*lead, -1])
+    return _gathered(op, x, 2, np.where(sources < 0, own, sources + rows * columns), flat)

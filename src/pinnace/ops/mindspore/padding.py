@@ -1,0 +1,100 @@
+"""Padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from pinnace.graph.builder import Builder
+from pinnace.graph.room import span
+from pinnace.ops import binding
+from pinnace.ops.table import Dims, Ints, Tensor, primitive, primitives
+from pinnace.ops.values import Value
+
+_Pair = tuple[int | Tensor, int | Tensor]
+
+
+def padded(
+    b: Builder, x: Tensor, pairs: Sequence[_Pair], mode: str = "constant", value: Value = None
+) -> Tensor:
+    """Pad, with a pair (before, after) for each dimension."""
+    pads = b.vector([p[0] for p in pairs] + [p[1] for p in pairs])
+    filler = None if value is None else b.scalar(b.cast(b.tensor(value), b.dtype(x)))
+    return b.op("Pad", x, pads, filler, mode=mode)
+
+
+@primitive("Pad")
+def pad(b: Builder, x: Tensor, paddings: Value) -> Value:
+    """Pad with zeros."""
+    rows = paddings if isinstance(paddings, tuple) else (paddings,)
+    return padded(b, x, _pairs([n for row in rows for n in binding.ints(b, row)]))
+
+
+def _pairs(numbers: Sequence[int | Tensor]) -> list[_Pair]:
+    """Numbers two by two."""
+    return list(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+@primitive("PadV3")
+def pad_v3(
+    b: Builder,
+    x: Tensor,
+    paddings: Dims,
+    constant_value: Value = None,
+    mode: str = "constant",
+    paddings_contiguous: bool = True,
+) -> Value:
+    """Pad; the pairs begin with the last dimension."""
+    if paddings_contiguous:
+        pairs = _pairs(paddings)
+    else:
+        half = len(paddings) // 2
+        pairs = list(zip(paddings[:half], paddings[half:], strict=True))
+    return padded(b, x, _from_last(b, x, pairs), _MODES.get(mode, mode), constant_value)
+
+
+_MODES = {"circular": "wrap", "replicate": "edge"}
+
+
+def _from_last(b: Builder, x: Tensor, pairs: Sequence[_Pair]) -> list[_Pair]:
+    """A pair for each dimension, of pairs that begin with the last one."""
+    return [(0, 0)] * (b.rank(x) - len(pairs)) + list(reversed(pairs))
+
+
+@primitive("MirrorPad")
+def mirror_pad(
+    b: Builder, x: Tensor, paddings: Value, mode: Literal["REFLECT", "SYMMETRIC"] = "REFLECT"
+) -> Value:
+    """Pad, mode reflect; for SYMMETRIC Gather along each dimension."""
+    numbers = binding.ints(b, paddings)
+    return padded(b, x, _pairs(numbers), "reflect") if mode == "REFLECT" else mirrored(b, x, numbers)
+
+
+def mirrored(b: Builder, x: Tensor, paddings: Ints) -> Tensor:
+    """Each dimension between its mirror images, the border included."""
+    for axis, (before, after) in enumerate(zip(paddings[::2], paddings[1::2], strict=True)):
+        if before or after:
+            size = b.static_shape(x)[axis]
+            span(size + abs(before) + abs(after))
+            places = np.pad(np.arange(size), (before, after), mode="symmetric")
+            x = b.op("Gather", x, b.constant(places, np.int64), axis=axis)
+    return x
+
+
+@primitive("Padding")
+def _padding(op: Builder, x: Tensor, pad_dim_size: int = 8) -> Value:
+    return padded(op, x, [(0, 0)] * (op.rank(x) - 1) + [(0, pad_dim_size - 1)])
+
+
+@primitives(
+    {
+        "ReflectionPad1D ReflectionPad2D ReflectionPad3D": "reflect",
+        "ReplicationPad1D ReplicationPad2D ReplicationPad3D": "edge",
+        "ConstantPadND": "constant",
+    }
+)
+def _reflection_pad1_d(op: Builder, mode: str, x: Tensor, padding: Dims, value: Value = None) -> Value:
+    """Pad, mode {mode}."""
+    return padded(op, x, _from_last(op, x, _pairs(padding)), mode, value)

@@ -1,0 +1,219 @@
+"""MindSpore's own quantized primitives: those that only simulate, and those that compute with integers.
+
+Integers are small enough to be exact in float32, so products of them are computed there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
+from pinnace.ops.mindspore.linalg import flipped
+from pinnace.ops.mindspore.math import is_integer
+from pinnace.ops.table import Dtype, Ints, Tensor, primitive, primitives
+from pinnace.ops.values import Value
+
+_FLOAT = ir.DataType.FLOAT
+
+
+# -- simulated -------------------------------------------------------------------------------------
+
+
+def _nudged(op: Builder, x: Tensor, low: Tensor, high: Tensor, levels: Ints) -> Value:
+    """On the grid of `levels` between two bounds, moved so that zero is on the grid."""
+    first, last = [op.like(n, x) for n in levels]
+    scale = (high - low) / (last - first)
+    zero = first - low / scale
+    zero = op.Floor(op.Min(op.Max(zero, first), last) + 0.5)
+    bottom, top = [(n - zero) * scale for n in (first, last)]
+    inside = op.Min(op.Max(x, bottom), top)
+    steps = op.Floor((inside - bottom) / scale + 0.5)
+    return steps * scale + bottom
+
+
+def _for_channels(b: Builder, bounds: Tensor, x: Tensor, axis: int) -> Tensor:
+    """A number for each channel, broadcast along the other dimensions."""
+    axis = b.axis(axis, x)
+    return b.reshape(bounds, [-1 if i == axis else 1 for i in range(b.rank(x))])
+
+
+def _levels(bits: int, symmetric: bool, narrow: bool) -> tuple[int, int]:
+    if not 2 <= bits <= 16:
+        raise Unsupported(f"quantizes to {bits} bits, but 2 to 16 are supported")
+    first = -(1 << (bits - 1)) if symmetric else 0
+    return first + int(narrow), first + (1 << bits) - 1
+
+
+@primitive("FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel")
+def fake_quant_with_bounds(
+    b: Builder, x: Tensor, low: Tensor, high: Tensor, *, num_bits: int = 8, narrow_range: bool = False
+) -> Value:
+    """Clip to the bounds, Floor of steps, and back; channels are the last dimension."""
+    return _nudged(b, x, low, high, _levels(num_bits, False, narrow_range))
+
+
+@primitive("DynamicQuantExt")
+def _dynamic_quant_ext(op: Builder, x: Tensor, smooth_scales: Tensor | None = None) -> Value:
+    """Div by a 127th of the largest of each row, Round, Cast; and what was divided by."""
+    y = op.cast(x, ir.DataType.FLOAT)
+    y = y * op.cast(smooth_scales, ir.DataType.FLOAT) if smooth_scales is not None else y
+    scale = op.ReduceMax(op.Abs(y), [-1], keepdims=1) / 127.0
+    return (stored(op, y / scale), op.Squeeze(scale, [-1]))
+
+
+@primitives({"FakeLearnedScaleQuantPerLayer": False, "FakeLearnedScaleQuantPerChannel": True})
+def _fake_learned_scale_quant_per_layer(
+    op: Builder,
+    per_channel: bool,
+    x: Tensor,
+    alpha: Tensor,
+    quant_max: Tensor,
+    *,
+    neg_trunc: bool = False,
+    training: bool = False,
+    quant_delay: int = 0,
+    channel_axis: int = 1,
+) -> Value:
+    """Clip of the parts of alpha, Floor of steps, and back."""
+    if training and quant_delay > 0:
+        return x
+    alpha = _for_channels(op, alpha, x, channel_axis) if per_channel else alpha
+    part = op.Max(op.Min(x / alpha, 1.0), 0.0 if neg_trunc else -1.0)
+    steps = op.Floor(part * quant_max + 0.5)
+    return steps / quant_max * alpha
+
+
+@primitives({"FakeQuantPerLayer": False, "FakeQuantPerChannel": True}, unused="ema ema_decay")
+def _fake_quant_per_layer(
+    op: Builder,
+    per_channel: bool,
+    x: Tensor,
+    low: Tensor,
+    high: Tensor,
+    *,
+    num_bits: int = 8,
+    symmetric: bool = False,
+    narrow_range: bool = False,
+    training: bool = False,
+    quant_delay: int = 0,
+    channel_axis: int = 1,
+) -> Value:
+    """Clip to the bounds, Floor of steps, and back."""
+    if training and quant_delay > 0:
+        return x
+    high = op.Max(-low, high) if symmetric else high
+    low = -high if symmetric else low
+    low, high = [_for_channels(op, v, x, channel_axis) if per_channel else v for v in (low, high)]
+    return _nudged(op, x, low, high, _levels(num_bits, symmetric, narrow_range))
+
+
+@primitive("QuantBatchMatmul")
+def _quant_batch_matmul(
+    op: Builder,
+    x1: Tensor,
+    x2: Tensor,
+    scale: Tensor,
+    offset: Tensor | None = None,
+    bias: Tensor | None = None,
+    pertoken_scale: Tensor | None = None,
+    transpose_x1: bool = False,
+    transpose_x2: bool = False,
+    dtype: Dtype = ir.DataType.FLOAT16,
+) -> Value:
+    """MatMul in float32, Add of the bias, Mul by the scales, Cast."""
+    y = _product(op, x1, x2, transpose_x1, transpose_x2)
+    whole = bias is not None and is_integer(op, bias)
+    y = y + op.cast(bias, ir.DataType.FLOAT) if bias is not None and whole else y
+    y = _per_token(op, y * dequantizing(op, scale), pertoken_scale)
+    y = y + op.cast(bias, ir.DataType.FLOAT) if bias is not None and not whole else y
+    y = y + op.cast(offset, ir.DataType.FLOAT) if offset is not None else y
+    return stored(op, y) if dtype is ir.DataType.INT8 else op.cast(y, dtype)
+
+
+@primitive("QuantV2")
+def _quant_v2(
+    op: Builder,
+    x: Tensor,
+    scale: Tensor,
+    offset: Tensor,
+    sqrt_mode: bool = False,
+    rounding_mode: str = "ROUND",
+    dst_type: Dtype = ir.DataType.INT8,
+) -> Value:
+    """Mul, Add, Round, Clip, Cast."""
+    y, factor, shift = [op.cast(t, ir.DataType.FLOAT) for t in (x, scale, offset)]
+    y = y * (factor * factor if sqrt_mode else factor)
+    return stored(op, y + shift, dst_type, rounding_mode)
+
+
+@primitive("WeightQuantBatchMatmul")
+def _weight_quant_batch_matmul(
+    op: Builder,
+    x: Tensor,
+    weight: Tensor,
+    antiquant_scale: Tensor,
+    antiquant_offset: Tensor | None = None,
+    quant_scale: Tensor | None = None,
+    quant_offset: Tensor | None = None,
+    bias: Tensor | None = None,
+    transpose_x: bool = False,
+    transpose_weight: bool = False,
+) -> Value:
+    """Add and Mul of the weight, MatMul in float32, Cast."""
+    weight = widened(op, weight, antiquant_scale, antiquant_offset)
+    y = _product(op, x, weight, transpose_x, transpose_weight)
+    y = y + op.cast(bias, ir.DataType.FLOAT) if bias is not None else y
+    if quant_scale is None:
+        return op.cast(y, op.dtype(x))
+    y = y * dequantizing(op, quant_scale)
+    return stored(op, y if quant_offset is None else y + op.cast(quant_offset, ir.DataType.FLOAT))
+
+
+# -- stored as integers ----------------------------------------------------------------------------
+
+
+_ROUNDED = {"ROUND": "Round", "FLOOR": "Floor", "CEIL": "Ceil"}
+_ROUND_NAMES = {"0": "ROUND", "1": "FLOOR", "2": "CEIL", "3": "TRUNC"}
+
+
+def stored(b: Builder, x: Tensor, dtype: Dtype = ir.DataType.INT8, rounding: str = "ROUND") -> Tensor:
+    """Rounded, and cut off at the ends of an integer type."""
+    how = _ROUND_NAMES.get(rounding, rounding.upper())
+    if dtype not in (ir.DataType.INT8, ir.DataType.UINT8) or how not in _ROUNDED:
+        raise Unsupported(f"stores {dtype.name} by {rounding!r}, but only int8 by ROUND, FLOOR or CEIL works")
+    limits = np.iinfo(dtype.numpy())
+    steps = b.op("Clip", b.op(_ROUNDED[how], x), b.like(limits.min, x), b.like(limits.max, x))
+    return b.cast(steps, dtype)
+
+
+# -- products --------------------------------------------------------------------------------------
+
+
+def dequantizing(op: Builder, scale: Tensor) -> Tensor:
+    """A scale as float32; one of uint64 holds the bits of a float32 in its lower half."""
+    if op.dtype(scale) not in (ir.DataType.UINT64, ir.DataType.INT64):
+        return op.cast(scale, ir.DataType.FLOAT)
+    bits = op.known(scale)
+    if bits is None:
+        raise Unsupported("has a scale that is packed as integers and computed by the graph")
+    return op.constant(np.asarray(bits).astype(np.uint32).view(np.float32))
+
+
+def _product(op: Builder, x: Tensor, weight: Tensor, transpose_x: bool, transpose_weight: bool) -> Tensor:
+    """MatMul, in float32."""
+    first, second = op.cast(x, ir.DataType.FLOAT), op.cast(weight, ir.DataType.FLOAT)
+    first = flipped(op, first) if transpose_x else first
+    return op.MatMul(first, flipped(op, second) if transpose_weight else second)
+
+
+def _per_token(op: Builder, y: Tensor, scale: Tensor | None) -> Tensor:
+    return y if scale is None else y * op.Unsqueeze(op.cast(scale, ir.DataType.FLOAT), [-1])
+
+
+def widened(op: Builder, weight: Tensor, scale: Tensor, offset: Tensor | None) -> Value:
+    """The numbers that the integers of a weight stand for, as float32."""
+    wide = op.cast(weight, ir.DataType.FLOAT)
+    wide = wide + op.cast(offset, ir.DataType.FLOAT) if offset is not None else wide
+    return wide * op.cast(scale, ir.DataType.FLOAT)

@@ -1,0 +1,255 @@
+"""Recurrent layers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
+from pinnace.graph.room import room
+from pinnace.ops.mindspore.array import counting
+from pinnace.ops.mindspore.parts import split_into
+from pinnace.ops.table import Ints, Tensor, primitive
+from pinnace.ops.values import Value
+
+
+@primitive("CTCGreedyDecoder")
+def _ctc_greedy_decoder(
+    op: Builder, x: Tensor, sequence_length: Tensor, merge_repeated: bool = True
+) -> Value:
+    """ArgMax, and NonZero of what is no blank, no repetition and within the length."""
+    blank = op.tensor(op.dim(x, 2)) - op.constant(1, np.int64)
+    best = op.transpose(op.ArgMax(x, axis=2, keepdims=0), (1, 0))
+    within = op.Less(
+        counting(op, op.dim(x, 0)), op.Unsqueeze(op.cast(sequence_length, ir.DataType.INT64), [1])
+    )
+    # The first has none before it: -1 is no class.
+    before = op.Pad(op.Slice(best, [0], [-1], [1]), [0, 1, 0, 0], op.constant(-1, np.int64))
+    kept = op.And(within, op.Less(best, blank))
+    kept = op.And(kept, op.Not(op.Equal(best, before))) if merge_repeated else kept
+    counted = op.CumSum(op.cast(kept, ir.DataType.INT64), op.constant(1, np.int64))
+    places = op.Transpose(op.NonZero(kept), perm=[1, 0])
+    columns = op.Unsqueeze(op.GatherND(counted, places) - 1, [1])
+    indices = op.Concat(op.Slice(places, [0], [1], [1]), columns, axis=1)
+    longest = op.Unsqueeze(op.ReduceMax(counted, keepdims=0), [0])
+    size = op.Concat(op.Shape(x, start=1, end=2), longest, axis=0)
+    peaks = op.transpose(op.ReduceMax(x, [2], keepdims=0), (1, 0))
+    likely = op.ReduceSum(op.Where(within, peaks, 0.0), [1], keepdims=1)
+    return indices, op.GatherND(best, places), size, 0.0 - likely
+
+
+@primitive("DynamicGRUV2", unused="placeholder_index is_training")
+def _dynamic_gruv2(
+    op: Builder,
+    x: Tensor,
+    weight_input: Tensor,
+    weight_hidden: Tensor,
+    bias_input: Tensor | None,
+    bias_hidden: Tensor | None,
+    seq_length: Value,
+    init_h: Tensor,
+    *,
+    direction: Literal["UNIDIRECTIONAL", "FORWARD"] = "UNIDIRECTIONAL",
+    gate_order: Literal["rzh", "zrh"] = "rzh",
+    reset_after: bool = True,
+) -> Value:
+    """GRU; its gates, which training needs, are not given."""
+    if seq_length is not None:
+        raise Unsupported("has lengths of its own for each batch")
+    hidden, order = op.static_shape(weight_hidden)[0], (1, 0, 2) if gate_order == "rzh" else (0, 1, 2)
+    none = op.constant(np.zeros(room(1, 3 * hidden), np.float32))
+    wide, weights, recurrence, start = [
+        op.cast(t, ir.DataType.FLOAT) for t in (x, weight_input, weight_hidden, init_h)
+    ]
+    given = [none if t is None else op.cast(t, ir.DataType.FLOAT) for t in (bias_input, bias_hidden)]
+    biases = [t if t is none else _gate_bias(op, t, 3, order) for t in given]
+    y = op.GRU(
+        wide,
+        _gate_rows(op, weights, 3, order),
+        _gate_rows(op, recurrence, 3, order),
+        op.Concat(*biases, axis=1),
+        None,
+        start if op.rank(init_h) == 3 else op.Unsqueeze(start, [0]),
+        hidden_size=hidden,
+        linear_before_reset=reset_after,
+    )
+    y = op.cast(op.Squeeze(y, [1]), op.result(init_h))
+    return y, y, None, None, None, None
+
+
+_LSTM_GATES = (0, 3, 1, 2)
+"""ONNX orders the gates input, output, forget, cell; MindSpore input, forget, cell, output."""
+
+
+@primitive("LSTM", unused="dropout")
+def lstm(
+    b: Builder,
+    x: Tensor,
+    h: Tensor,
+    c: Tensor,
+    w: Tensor,
+    input_size: int,
+    hidden_size: int,
+    num_layers: int = 1,
+    has_bias: bool = True,
+    bidirectional: bool = False,
+    dropout: float = 0.0,
+) -> Value:
+    """LSTM for each layer, its weights cut out of the one vector of weights."""
+    directions = 2 if bidirectional else 1
+    pieces = _Pieces(b, w, num_layers, directions, input_size, hidden_size, has_bias)
+    starts_h = split_into(b, h, [directions] * num_layers, 0)
+    starts_c = split_into(b, c, [directions] * num_layers, 0)
+    ends_h, ends_c = [], []
+    for layer in range(num_layers):
+        operands = (x, *pieces.layer(layer), None, starts_h[layer], starts_c[layer])
+        direction = "bidirectional" if bidirectional else "forward"
+        y, end_h, end_c = b.ops("LSTM", 3, *operands, hidden_size=hidden_size, direction=direction)
+        x = joined_directions(b, y, directions, hidden_size)
+        ends_h.append(end_h)
+        ends_c.append(end_c)
+    nothing = b.constant([[0.0]], np.float32)
+    return x, _stacked(b, ends_h), _stacked(b, ends_c), nothing, nothing
+
+
+def joined_directions(b: Builder, y: Tensor, directions: int, hidden: int) -> Tensor:
+    """ONNX's (sequence, direction, batch, hidden) as (sequence, batch, direction * hidden)."""
+    if directions == 1:
+        return b.op("Squeeze", y, [1])
+    turned = b.transpose(y, (0, 2, 1, 3))
+    return b.reshape(turned, [b.dim(y, 0), b.dim(y, 2), directions * hidden])
+
+
+def _stacked(b: Builder, parts: Sequence[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else b.op("Concat", *parts, axis=0)
+
+
+class _Pieces:
+    """The weights of an LSTM, cut out of MindSpore's one vector: all of W and R, then the biases."""
+
+    def __init__(
+        self,
+        b: Builder,
+        w: Tensor,
+        layers: int,
+        directions: int,
+        input_size: int,
+        hidden: int,
+        has_bias: bool,
+    ) -> None:
+        if layers > math.prod(b.static_shape(w)):
+            raise Unsupported(f"has {layers} layers, more than its weights have elements")
+        self.b, self.directions, self.hidden = b, directions, hidden
+        self.widths = [input_size] + [hidden * directions] * (layers - 1)
+        sizes = []
+        for width in self.widths:
+            sizes += [4 * hidden * width, 4 * hidden * hidden] * directions
+        self.weights = len(sizes)
+        if has_bias:
+            # The two biases of a direction come as their sum, or one after the other.
+            rest = b.static_shape(w)[0] - sum(sizes)
+            sizes += [rest // (layers * directions)] * (layers * directions)
+        self.parts = split_into(b, b.reshape(w, [-1]), sizes, 0)
+
+    def layer(self, index: int) -> tuple[Tensor, Tensor, Tensor | None]:
+        """W, R and B of one layer as ONNX wants them."""
+        first = index * self.directions
+        numbers = range(first, first + self.directions)
+        own = [self._matrix(self.parts[2 * n], self.widths[index]) for n in numbers]
+        back = [self._matrix(self.parts[2 * n + 1], self.hidden) for n in numbers]
+        biases = self.parts[self.weights :]
+        bias = _stacked(self.b, [self._bias(biases[n]) for n in numbers]) if biases else None
+        return _stacked(self.b, own), _stacked(self.b, back), bias
+
+    def _matrix(self, part: Tensor, width: int) -> Tensor:
+        return self._in_order(self.b.reshape(part, [1, 4, self.hidden, width]), [1, 4 * self.hidden, width])
+
+    def _bias(self, part: Tensor) -> Tensor:
+        (size,) = self.b.static_shape(part)
+        gates = 4 * self.hidden
+        if size == gates:
+            part = self.b.op(
+                "Concat", part, self.b.constant(np.zeros(room(gates), self.b.dtype(part).numpy())), axis=0
+            )
+        return self._in_order(self.b.reshape(part, [2, 4, self.hidden]), [1, 2 * gates])
+
+    def _in_order(self, x: Tensor, dims: Sequence[int]) -> Tensor:
+        return self.b.reshape(self.b.op("Gather", x, list(_LSTM_GATES), axis=1), dims)
+
+
+# -- as MindSpore writes them for Ascend -----------------------------------------------------------
+
+
+def _gate_rows(op: Builder, x: Tensor, gates: int, order: Ints) -> Tensor:
+    """Weights (inputs, gates * hidden) as ONNX has them, (1, gates * hidden, inputs), in another order."""
+    parts = op.ops("Split", gates, x, axis=-1, num_outputs=gates)
+    return op.Unsqueeze(op.transpose(op.Concat(*[parts[i] for i in order], axis=1), (1, 0)), [0])
+
+
+def _gate_bias(op: Builder, x: Tensor, gates: int, order: Ints) -> Tensor:
+    """(1, gates * hidden), in another order."""
+    parts = op.ops("Split", gates, x, axis=0, num_outputs=gates)
+    return op.Unsqueeze(op.Concat(*[parts[i] for i in order], axis=0), [0])
+
+
+@primitive("DynamicRNN", unused="is_training")
+def dynamic_rnn(
+    b: Builder,
+    x: Tensor,
+    w: Tensor,
+    bias: Tensor,
+    seq_length: Value,
+    init_h: Tensor,
+    init_c: Tensor,
+    *,
+    direction: Literal["UNIDIRECTIONAL", "FORWARD"] = "UNIDIRECTIONAL",
+    forget_bias: float = 0.0,
+) -> Value:
+    """LSTM; the gates of all steps by MatMul, and the cells by Scan."""
+    if seq_length is not None:
+        raise Unsupported("has lengths of its own for each batch")
+    dtype = b.dtype(x)
+    x, w, bias, init_h, init_c = (b.cast(t, ir.DataType.FLOAT) for t in (x, w, bias, init_h, init_c))
+    hidden = b.static_shape(w)[1] // 4
+    if forget_bias:
+        steps = np.repeat(np.asarray([0, 0, forget_bias, 0], np.float32), hidden)
+        bias = b.op("Add", bias, steps)
+    # The gates are in the order input, cell, forget, output.
+    order = (0, 3, 2, 1)
+    own, back = b.ops("Split", 2, w, [b.static_shape(w)[0] - hidden, hidden], axis=0)
+    given = _gate_bias(b, bias, 4, order)
+    both = b.op("Concat", given, b.op("Sub", given, given), axis=1)
+    rows = (_gate_rows(b, own, 4, order), _gate_rows(b, back, 4, order))
+    y = b.op("LSTM", x, *rows, both, None, init_h, init_c, hidden_size=hidden)
+    y = b.op("Squeeze", y, [1])
+    before = b.op("Concat", init_h, b.op("Slice", y, [0], [-1], [0]), axis=0)
+    sums = b.op("Add", b.op("MatMul", b.op("Concat", x, before, axis=-1), w), bias)
+    i, j, f, o = b.ops("Split", 4, sums, axis=-1, num_outputs=4)
+    i, j, f, o = b.op("Sigmoid", i), b.op("Tanh", j), b.op("Sigmoid", f), b.op("Sigmoid", o)
+    cells = _cells(b, b.op("Squeeze", init_c, [0]), b.op("Mul", i, j), f)
+    return tuple(b.cast(t, dtype) for t in (y, y, cells, i, j, f, o, b.op("Tanh", cells)))
+
+
+def _cells(b: Builder, first: Tensor, added: Tensor, kept: Tensor) -> Tensor:
+    """All of c = kept * c + added, step by step."""
+    cell, more, share = (
+        ir.Value(name=b.fresh(), type=ir.TensorType(b.dtype(first)), shape=ir.Shape(b.shape(first)))
+        for _ in range(3)
+    )
+    with b.scope() as nodes:
+        last = b.op("Add", b.op("Mul", share, cell), more)
+        shown = b.op("Identity", last)
+    for value in (last, shown):
+        value.type, value.shape = cell.type, cell.shape
+    body = ir.Graph([cell, more, share], [last, shown], nodes=nodes, name=b.fresh())
+    _, cells = b.ops("Scan", 2, first, added, kept, body=body, num_scan_inputs=2)
+    cells.type, cells.shape = added.type, ir.Shape(b.shape(added))
+    return cells
+
+
+# -- decoding --------------------------------------------------------------------------------------

@@ -1,0 +1,312 @@
+"""Reductions over dimensions, and what runs along one: cumulative sums, sorting, the largest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.graph.builder import Builder
+from pinnace.ops.mindspore.math import floating, is_float, promoted
+from pinnace.ops.table import Dtype, Ints, Tensor, Tensors, primitive, primitives
+from pinnace.ops.values import Value
+
+
+def reduce(b: Builder, op_type: str, x: Tensor, axes: Sequence[int] | None, keep: bool = False) -> Tensor:
+    """A reduction operator over `axes`; over all dimensions where there are none."""
+    axes = list(axes) if axes and b.rank(x) else None  # MindSpore takes axes 0 and -1 of a scalar
+    result = b.op(op_type, x, axes, keepdims=int(keep))
+    if axes is None and not keep:
+        result.shape = ir.Shape([])  # MindSpore declares [1] of EqualExt
+    return result
+
+
+def product(b: Builder, x: Tensor, axes: Sequence[int] | None, keep: bool = False) -> Tensor:
+    """The product over `axes`; of integers by Mul of halves: onnxruntime's ReduceProd computes in float64."""
+    along = sorted({b.axis(a, x) for a in axes or range(b.rank(x))}) if b.rank(x) else []
+    integers = b.dtype(x) in (ir.DataType.INT32, ir.DataType.INT64)
+    if not along or not integers or not all(b.shape(x)[axis] for axis in along):
+        return reduce(b, "ReduceProd", x, axes, keep)
+    for axis in along:
+        while (size := b.shape(x)[axis] or 1) > 1:
+            lengths = [size // 2, size // 2, size % 2][: 2 + size % 2]
+            first, second, *rest = b.ops("Split", len(lengths), x, lengths, axis=axis)
+            x = b.op("Mul", first, second)
+            x = b.op("Concat", x, *rest, axis=axis) if rest else x
+    return x if keep else b.op("Squeeze", x, along)
+
+
+# -- spread ----------------------------------------------------------------------------------------
+
+
+def variance(
+    b: Builder, x: Tensor, axes: Sequence[int] | None, correction: int, keep: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The variance, its sum of squares divided by the count less `correction`, and the mean."""
+    mean = reduce(b, "ReduceMean", x, axes, True)
+    distance = b.op("Sub", x, mean)
+    if correction:
+        total = reduce(b, "ReduceSumSquare", distance, axes, keep)
+        spread = b.op("Div", total, b.op("Sub", count(b, x, axes), b.like(correction, x)))
+    else:
+        spread = reduce(b, "ReduceMean", b.op("Mul", distance, distance), axes, keep)
+    if not keep:
+        mean = b.op("Squeeze", mean, [b.axis(a, x) for a in axes] if axes else None)
+    return spread, mean
+
+
+def count(b: Builder, x: Tensor, axes: Sequence[int] | None) -> Tensor:
+    """The number of elements that a reduction takes together, as a scalar of the type of `x`."""
+    sizes = [b.dim(x, a) for a in (axes or range(b.rank(x)))]
+    known = math.prod(d for d in sizes if isinstance(d, int))
+    free = [d for d in sizes if isinstance(d, ir.Value)]
+    if not free:
+        return b.like(known, x)
+    total = b.constant(known, np.int64)
+    for size in free:
+        total = b.op("Mul", total, size)
+    return b.cast(total, b.dtype(x))
+
+
+def as_result(b: Builder, x: Tensor) -> Tensor:
+    """`x` in the type that the file declares of the result."""
+    return b.cast(x, b.result(x))
+
+
+@primitives({"Argmax ArgMax": "ArgMax", "Argmin ArgMin": "ArgMin"})
+def _argmax(
+    op: Builder, op_type: str, x: Tensor, axis: int | None = -1, output_type: Dtype = ir.DataType.INT32
+) -> Value:
+    """{op_type}."""
+    return op.cast(_place(op, op_type, x, axis), output_type)
+
+
+@primitives({"ArgMaxExt": "ArgMax", "ArgMinExt": "ArgMin"})
+def _arg_max_ext(
+    op: Builder, op_type: str, x: Tensor, dim: int | None = None, keepdim: bool = False
+) -> Value:
+    """{op_type}."""
+    return _place(op, op_type, x, dim, keepdim)
+
+
+@primitives({"ArgMaxWithValue": "Max", "ArgMinWithValue": "Min"}, unused="dimension")
+def _arg_max_with_value(op: Builder, which: str, x: Tensor, axis: int = 0, keep_dims: bool = False) -> Value:
+    """Arg{which}, and Reduce{which}."""
+    value, index = _best(op, which, x, axis, keep_dims)
+    return as_result(op, index), value
+
+
+@primitive("CountNonZero")
+def _count_non_zero(op: Builder, x: Tensor, dim: Ints | None = None) -> Value:
+    """ReduceSum of what is not zero."""
+    there = op.cast(op.cast(x, ir.DataType.BOOL), ir.DataType.INT64)
+    return as_result(op, reduce(op, "ReduceSum", there, dim))
+
+
+@primitive("EqualCount")
+def _equal_count(op: Builder, x: Tensor, y: Tensor) -> Value:
+    return op.reshape(
+        as_result(op, reduce(op, "ReduceSum", op.cast(op.Equal(x, y), ir.DataType.INT32), None)), [1]
+    )
+
+
+@primitive("EqualExt")
+def _equal_ext(op: Builder, x: Tensor, y: Tensor) -> Value:
+    """Equal and ReduceMin; false where the shapes differ."""
+    alike = op.static_shape(x) == op.static_shape(y)
+    return reduce(op, "ReduceMin", op.Equal(*promoted(op, x, y)), None) if alike else op.constant(False)
+
+
+@primitive("EuclideanNorm")
+def _euclidean_norm(op: Builder, x: Tensor, axes: Ints, *, keep_dims: bool = False) -> Value:
+    return reduce(op, "ReduceL2", x, axes, keep_dims)
+
+
+@primitive("FloatStatus")
+def _float_status(op: Builder, x: Tensor) -> Value:
+    return op.reshape(reduce(op, "ReduceMax", op.cast(op.IsNaN(x - x), ir.DataType.FLOAT), None), [1])
+
+
+@primitive("L2Loss")
+def _l2_loss(op: Builder, x: Tensor) -> Value:
+    return reduce(op, "ReduceSumSquare", x, None) * 0.5
+
+
+@primitive("L2Normalize")
+def _l2_normalize(op: Builder, x: Tensor, axis: Ints = (0,), epsilon: float = 0.0001) -> Value:
+    """Div by Sqrt of ReduceSumSquare, not under epsilon."""
+    total = reduce(op, "ReduceSumSquare", x, axis, True)
+    return x / op.Sqrt(op.Max(total, epsilon))
+
+
+@primitive("LogSumExp")
+def _log_sum_exp(op: Builder, x: Tensor, dim: Ints | None = None, keepdim: bool = False) -> Value:
+    return reduce(op, "ReduceLogSumExp", floating(op, x), dim, keepdim)
+
+
+@primitive("LpNorm", "LpNormV2")
+def _lp_norm(
+    op: Builder,
+    x: Tensor,
+    *,
+    p: float = 2.0,
+    axis: Ints | None = None,
+    keep_dims: bool = False,
+    epsilon: float = 1e-12,
+) -> Value:
+    """ReduceL1, ReduceL2, ReduceMax, ReduceMin, or Pow of a sum of Pow; not under epsilon."""
+    return _not_under(op, norm(op, x, p, axis, keep_dims), epsilon)
+
+
+@primitives({"MaxDim": "Max", "MinDim": "Min"})
+def _max_dim(op: Builder, which: str, x: Tensor, dim: int, keepdim: bool = False) -> Value:
+    """Reduce{which}, and Arg{which}."""
+    return _best(op, which, x, dim, keepdim)
+
+
+@primitive("Nansum")
+def _nansum(
+    op: Builder, x: Tensor, dim: Ints | None = None, keepdim: bool = False, dtype: Dtype | None = None
+) -> Value:
+    """ReduceSum of zeros, by Where, for NaN."""
+    x = op.Where(op.IsNaN(x), 0, x) if is_float(op, x) else x
+    return reduce(op, "ReduceSum", op.cast(x, dtype or op.result(x)), dim, keepdim)
+
+
+@primitive("Norm", "LinalgVectorNorm")
+def _norm(
+    op: Builder,
+    x: Tensor,
+    ord: float = 2.0,
+    dim: Ints | None = None,
+    keepdim: bool = False,
+    dtype: Dtype | None = None,
+) -> Value:
+    """ReduceL1, ReduceL2, ReduceMax, ReduceMin, or Pow of a sum of Pow."""
+    return norm(op, op.cast(x, dtype or op.result(x)), ord, dim, keepdim)
+
+
+@primitives(
+    {"ReduceAny Any AnyExt": ("ReduceMax", "ReduceSum"), "ReduceAll All": ("ReduceMin", "ReduceProd")}
+)
+def _reduce_any(
+    op: Builder, op_type: str, of_nothing: str, x: Tensor, axis: Ints | None = (), keep_dims: bool = False
+) -> Value:
+    """{op_type} of what is not 0."""
+    x = op.cast(x, ir.DataType.BOOL)
+    if 0 not in op.shape(x):
+        return reduce(op, op_type, x, axis, keep_dims)
+    # There is no maximum of nothing.
+    return op.cast(reduce(op, of_nothing, op.cast(x, ir.DataType.INT64), axis, keep_dims), ir.DataType.BOOL)
+
+
+@primitives({"ReduceMax Max": "ReduceMax", "ReduceMin Min": "ReduceMin"})
+def _reduce_max(
+    op: Builder, op_type: str, x: Tensor, axis: Ints | None = (), keep_dims: bool = False
+) -> Value:
+    """{op_type}."""
+    return reduce(op, op_type, x, axis, keep_dims)
+
+
+@primitive("ReduceStd")
+def _reduce_std(
+    op: Builder, x: Tensor, axis: Ints | None = (), unbiased: bool = True, keep_dims: bool = False
+) -> Value:
+    """Sqrt of the mean square distance, and ReduceMean."""
+    value, mean = variance(op, x, axis, int(unbiased), keep_dims)
+    return op.Sqrt(value), mean
+
+
+@primitive("ReduceProd", "ProdExt")
+def _reduce_prod(
+    op: Builder,
+    x: Tensor,
+    axis: Ints | None = (),
+    keep_dims: bool = False,
+    *,
+    skip_mode: bool = False,
+    dtype: Dtype | None = None,
+) -> Value:
+    """ReduceProd, or Mul of halves, in the type of the result."""
+    if skip_mode and (not axis):
+        return x
+    return product(op, op.cast(x, dtype or op.result(x)), axis, keep_dims)
+
+
+@primitives({"ReduceSum SumExt": "ReduceSum", "ReduceMean MeanExt": "ReduceMean"})
+def _reduce_sum(
+    op: Builder,
+    op_type: str,
+    x: Tensor,
+    axis: Ints | None = (),
+    keep_dims: bool = False,
+    *,
+    skip_mode: bool = False,
+    dtype: Dtype | None = None,
+) -> Value:
+    """{op_type}, in the type of the result."""
+    if skip_mode and (not axis):
+        return x
+    return reduce(op, op_type, op.cast(x, dtype or op.result(x)), axis, keep_dims)
+
+
+@primitive("SquareSumAll")
+def _square_sum_all(op: Builder, x: Tensor, y: Tensor) -> Value:
+    return (reduce(op, "ReduceSumSquare", x, None), reduce(op, "ReduceSumSquare", y, None))
+
+
+@primitives({"Std": (True, False), "Var": (False, False), "VarMean": (False, True), "StdMean": (True, True)})
+def _std(
+    op: Builder,
+    root: bool,
+    with_mean: bool,
+    x: Tensor,
+    dim: Ints | None = None,
+    correction: int = 1,
+    keepdim: bool = False,
+) -> Value:
+    """The mean square distance, its Sqrt for Std, and ReduceMean for the mean."""
+    value, mean = variance(op, x, dim, correction, keepdim)
+    value = op.Sqrt(value) if root else value
+    return (value, mean) if with_mean else value
+
+
+_TINY = 1e-10
+"""An epsilon that stands for none."""
+
+
+# -- norms -----------------------------------------------------------------------------------------
+
+
+def norm(b: Builder, x: Tensor, p: float, axes: Sequence[int] | None, keep: bool) -> Tensor:
+    """The p-norm of vectors along `axes`."""
+    if p == 2:
+        return reduce(b, "ReduceL2", x, axes, keep)
+    if p == 1:
+        return reduce(b, "ReduceL1", x, axes, keep)
+    size = b.op("Abs", x)
+    if math.isinf(p):
+        return reduce(b, "ReduceMax" if p > 0 else "ReduceMin", size, axes, keep)
+    if p == 0:
+        return reduce(b, "ReduceSum", b.cast(b.op("Not", b.op("Equal", x, 0.0)), b.dtype(x)), axes, keep)
+    return b.op("Pow", reduce(b, "ReduceSum", b.op("Pow", size, p), axes, keep), 1.0 / p)
+
+
+def _best(op: Builder, which: str, x: Tensor, along: int, keep: bool) -> Tensors:
+    """The best along an axis, and its place."""
+    if op.rank(x) == 0:
+        return x, op.constant(0, np.int64)
+    return reduce(op, f"Reduce{which}", x, [along], keep), op.op(f"Arg{which}", x, axis=along, keepdims=keep)
+
+
+def _not_under(op: Builder, x: Tensor, epsilon: float) -> Tensor:
+    return x if epsilon <= _TINY else op.Max(x, epsilon)
+
+
+def _place(op: Builder, op_type: str, x: Tensor, along: int | None, keep: bool = False) -> Tensor:
+    """The place of the best along an axis, or in all of x."""
+    if along is None or op.rank(x) == 0:
+        return op.op(op_type, op.reshape(x, [-1]), axis=0, keepdims=0)
+    return op.op(op_type, x, axis=along, keepdims=keep)

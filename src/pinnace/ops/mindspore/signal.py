@@ -1,0 +1,90 @@
+"""Signals of real numbers: cosine transforms, and the order of frequencies.
+
+MindSpore computes cosine transforms of type 2, and 3 for the inverse, of orthonormal scale alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
+from pinnace.graph.room import room
+from pinnace.ops.mindspore.array import roll
+from pinnace.ops.mindspore.math import floating
+from pinnace.ops.mindspore.padding import padded
+from pinnace.ops.table import Dtype, Ints, Tensor, primitive, primitives
+from pinnace.ops.values import Value
+
+
+def _cosines(size: int) -> npt.NDArray[np.floating[Any]]:
+    """The orthonormal matrix of the transform: a row for each frequency."""
+    room(size, size)
+    frequency = np.arange(size).reshape(size, 1)
+    turn = np.pi * frequency * (2 * np.arange(size) + 1) / (2 * size)
+    return np.asarray(np.cos(turn) * np.sqrt(np.where(frequency == 0, 1, 2) / size))
+
+
+def _transformed(b: Builder, x: Tensor, size: int | None, axis: int, inverse: bool) -> Tensor:
+    axis = b.axis(axis, x)
+    own = b.dim(x, axis)
+    if not isinstance(own, int):
+        raise Unsupported("needs the dimension that it transforms fixed")
+    size = own if size is None else size
+    if size < own:
+        x = b.op("Slice", x, [0], [size], [axis])
+    elif size > own:
+        x = padded(b, x, [(0, size - own if i == axis else 0) for i in range(b.rank(x))], "constant")
+    matrix = _cosines(size) if inverse else _cosines(size).T
+    last = [i for i in range(b.rank(x)) if i != axis] + [axis]
+    result = b.op("MatMul", b.transpose(x, last), b.constant(matrix, b.dtype(x).numpy()))
+    return b.transpose(result, [last.index(i) for i in range(len(last))])
+
+
+def _real(b: Builder, x: Tensor) -> Tensor:
+    """`x` in the type of the result: that of float16 is float32."""
+    x = floating(b, x)
+    return b.cast(x, b.result(x))
+
+
+# MindSpore knows but one norm, and one type, which the signature has.
+
+
+@primitives({"FFTShift": False, "IFFTShift": True})
+def shift(b: Builder, back: bool, x: Tensor, dim: Ints | None = None) -> Value:
+    """Slice twice and Concat, for each dimension."""
+    axes = [b.axis(d, x) for d in (dim if dim is not None else range(b.rank(x)))]
+    sizes = [b.static_shape(x)[axis] for axis in axes]
+    return roll(b, x, tuple(-(n // 2) if back else n // 2 for n in sizes), tuple(axes))
+
+
+@primitives({"DCT": False, "IDCT": True}, unused="norm")
+def _dct(op: Builder, inverse: bool, x: Tensor, *, n: int | None = None, axis: int = -1) -> Value:
+    """MatMul with a matrix of cosines."""
+    return _transformed(op, _real(op, x), n, axis, inverse)
+
+
+@primitives({"DCTN": False, "IDCTN": True}, unused="norm")
+def _dctn(op: Builder, inverse: bool, x: Tensor, *, s: Ints | None = None, axes: Ints | None = None) -> Value:
+    """MatMul with a matrix of cosines, for each dimension."""
+    x = _real(op, x)
+    axes = axes or tuple(range(op.rank(x) - len(s) if s else 0, op.rank(x)))
+    for axis, size in zip(axes, s or [None] * len(axes), strict=True):
+        x = _transformed(op, x, size, axis, inverse)
+    return x
+
+
+@primitive("FFTFreq")
+def _fft_freq(op: Builder, n: int, d: float = 1.0, dtype: Dtype | None = None) -> Value:
+    """A constant."""
+    return op.constant(np.fft.fftfreq(n, d), (dtype or ir.DataType.FLOAT).numpy())
+
+
+@primitive("RFFTFreq")
+def _rfft_freq(op: Builder, n: int, d: float = 1.0, dtype: Dtype | None = None) -> Value:
+    """A constant."""
+    return op.constant(np.fft.rfftfreq(n, d), (dtype or ir.DataType.FLOAT).numpy())

@@ -1,0 +1,276 @@
+"""Special functions, in float64 where the engine can, by their textbook series.
+
+The formulas are those of Abramowitz and Stegun, "Handbook of Mathematical Functions": 6.1.17 and 6.1.41
+(log-gamma), 6.3.7 and 6.3.18 (digamma), 6.4.10 (polygamma), 23.1.30 (Euler's and Maclaurin's sum). The
+incomplete gamma and beta functions are integrals by Gauss's points; where the integrand has a pole at its
+lower end, the parameter is raised first: 6.5.21 and 26.5.16.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from pinnace.graph.builder import Builder
+from pinnace.graph.room import span
+from pinnace.ops.mindspore.math import floating
+from pinnace.ops.running import repeated
+from pinnace.ops.table import Tensor, Tensors, primitive
+from pinnace.ops.values import Value
+
+_STEPS = 8
+"""The move of arguments up to where the series for large ones is used: exact to 1e-13 there."""
+_FARTHEST = 4096
+"""The lowest argument that is moved up to 0; those below are taken for it."""
+_Numbers = npt.NDArray[np.floating]
+_GAMMA = (1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
+_DIGAMMA = (-1 / 240, 1 / 252, -1 / 120, 1 / 12)
+_ZETA = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160)
+
+
+def in_float64(op: Builder, x: Tensor) -> Tensor:
+    """Floats as float64."""
+    return op.cast(floating(op, x), ir.DataType.DOUBLE)
+
+
+def polynomial(op: Builder, x: Tensor, coefficients: Value) -> Tensor:
+    """Horner's scheme; the coefficient of the highest power comes first."""
+    total = op.like(coefficients[0], x)
+    for number in coefficients[1:]:
+        total = total * x + number
+    return total
+
+
+def _mirrored(op: Builder, x: Tensor) -> Tensors:
+    """A mask of what lies below 1/2, and `x` with 1 - x there."""
+    below = op.Less(x, 0.5)
+    return below, op.Where(below, 1.0 - x, x)
+
+
+def _angle(op: Builder, x: Tensor) -> Value:
+    return (x - op.Round(x)) * math.pi
+
+
+def _lgamma_above_zero(op: Builder, x: Tensor) -> Value:
+    """Stirling's series."""
+    product = x
+    for k in range(1, _STEPS):
+        product = product * (x + k)
+    z = x + _STEPS
+    inverse = op.Reciprocal(z)
+    tail = polynomial(op, inverse * inverse, _GAMMA)
+    return (z - 0.5) * op.Log(z) - z + 0.5 * math.log(2 * math.pi) + tail * inverse - op.Log(product)
+
+
+def _lgamma(op: Builder, x: Tensor) -> Tensor:
+    """The logarithm of the gamma function's absolute value, of float64."""
+    below, there = _mirrored(op, x)
+    value = _lgamma_above_zero(op, there)
+    reflected = math.log(math.pi) - op.Log(op.Abs(op.Sin(_angle(op, x)))) - value
+    return op.Where(op.IsInf(x), op.Abs(x), op.Where(below, reflected, value))
+
+
+def _digamma(op: Builder, x: Tensor) -> Tensor:
+    """The derivative of Stirling's series, and the reflection formula below 1/2."""
+    below, there = _mirrored(op, x)
+    z = there + _STEPS
+    inverse = op.Reciprocal(z)
+    square = inverse * inverse
+    value = op.Log(z) - inverse * 0.5 - polynomial(op, square, _DIGAMMA) * square
+    for k in range(_STEPS):
+        value = value - op.Reciprocal(there + k)
+    turn = _angle(op, x)
+    reflected = value - op.Cos(turn) / op.Sin(turn) * math.pi
+    pole = op.Where(op.Equal(x, 0.0), -1.0 / x, math.nan)
+    return op.Where(
+        op.And(op.Equal(x, op.Floor(x)), op.Less(x, 0.5)), pole, op.Where(below, reflected, value)
+    )
+
+
+def _hurwitz_zeta(op: Builder, s: Tensor, q: Tensor) -> Value:
+    """The sum of (q + k) ** -s over k = 0, 1, ..., of float64."""
+    power = -s
+    before, q = _below_zero(op, power, q)
+    total = before + op.Pow(q, power)
+    for k in range(1, _STEPS + 1):
+        total = total + op.Pow(q + k, power)
+    z = q + (_STEPS + 1)
+    first = op.Pow(z, power)
+    total = total + first * z / (s - 1.0) + first * 0.5
+    term = first * s / z
+    for k, number in enumerate(_ZETA):
+        total = total + term * number
+        term = term * ((s + (2 * k + 1)) * (s + (2 * k + 2))) / (z * z)
+    return total
+
+
+def _polygamma(op: Builder, a: Tensor, x: Tensor) -> Tensor:
+    """Of orders `a`, of float64."""
+    s = op.cast(a, ir.DataType.DOUBLE) + 1.0
+    sign = op.Mod(s, 2.0, fmod=1) * -2.0 - -1.0
+    pole = op.And(op.LessOrEqual(x, 0.0), op.Equal(x, op.Floor(x)))
+    value = op.Where(pole, math.inf, op.Exp(_lgamma(op, s)) * _hurwitz_zeta(op, s, x)) * sign
+    return op.Where(op.Equal(s, 1.0), _digamma(op, x), value) if op.known(a) is None else value
+
+
+def _integral(op: Builder, low: Tensor, high: Tensor, power: Tensors, beta: bool) -> Value:
+    """Of t**p * exp(-t - c), or with `beta` t**p * (1 - t)**q * exp(-c); `power` is (p, q, c)."""
+    places, weights = gauss_points()
+    p, q, c = [op.Unsqueeze(v, [-1]) for v in power]
+    start, width = op.Unsqueeze(low, [-1]), op.Unsqueeze(high - low, [-1])
+    t = start + width * places
+    falling = q * op.Log(1.0 - t) if beta else -t
+    return op.MatMul(op.Exp(p * op.Log(t) + falling - c), weights) * op.Squeeze(width, [-1])
+
+
+def _log_beta(op: Builder, p: Tensor, q: Tensor) -> Value:
+    return _lgamma(op, p) + _lgamma(op, q) - _lgamma(op, p + q)
+
+
+def _gammas(op: Builder, a: Tensor, x: Tensor) -> Tensors:
+    """The regularized incomplete gamma function P, and Q, which is 1 - P, of float64."""
+    nothing = op.Equal(x, 0.0)  # of any parameter, to MindSpore
+    a, x = a + x * 0.0, x + a * 0.0
+    small = op.LessOrEqual(x, a + 1.0)
+    reach = op.Sqrt(a) * _REACH + 100.0
+    # Below: from 0, with a raised parameter. Above: from x as far as there is anything.
+    start, end = op.Where(small, op.Max(x - reach, 0.0), x), op.Where(small, x, x + reach)
+    own = op.Where(small, a + _RAISED, a)
+    part = _integral(op, start, end, (own - 1.0, a * 0.0, _lgamma(op, own)), beta=False)
+    logarithm, terms = op.Log(x), a * 0.0
+    for k in range(_RAISED):
+        order = a + k
+        terms = terms + op.Exp(order * logarithm - x - _lgamma(op, order + 1.0))
+    lower = part + terms
+    p, q = op.Where(small, lower, 1.0 - part), op.Where(small, 1.0 - lower, part)
+    outside = op.Or(op.Less(x, 0.0), op.LessOrEqual(a, 0.0))
+    return op.Where(nothing, 0.0, op.Where(outside, math.nan, p)), op.Where(outside, math.nan, q)
+
+
+def _below_zero(b: Builder, power: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
+    """The sum of (q + k) ** power for which q + k is less than 0, and the first q + k that is not."""
+    least = b.op(
+        "ReduceMin", b.op("Concat", b.reshape(q, [-1]), b.constant([0.0], np.float64), axis=0), keepdims=0
+    )
+    turns = b.op("Min", b.op("Neg", b.op("Floor", least)), float(_FARTHEST))
+
+    def turn(_: Tensor, carried: Sequence[Tensor]) -> Sequence[Tensor]:
+        total, q = carried
+        below = b.op("Less", q, 0.0)
+        term = b.op("Where", below, b.op("Pow", q, power), b.like(0.0, q))
+        return b.op("Add", total, term), b.op("Add", q, b.cast(below, b.dtype(q)))
+
+    nothing = b.op("Mul", b.op("Add", power, q), 0.0)
+    total, above = repeated(b, b.cast(turns, ir.DataType.INT64), (nothing, q), turn)
+    return total, above
+
+
+_ERFINV_NEAR = (
+    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
+    -0.00125372503, -0.00417768164, 0.246640727, 1.50140941,
+)  # fmt: skip
+_ERFINV_FAR = (
+    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
+    -0.0076224613, 0.00943887047, 1.00167406, 2.83297682,
+)  # fmt: skip
+
+
+@primitive("Betainc")
+def _betainc(op: Builder, p: Tensor, q: Tensor, x: Tensor) -> Value:
+    """The integral, by Gauss's points, from the nearer end."""
+    first, second, place = in_float64(op, p), in_float64(op, q), in_float64(op, x)
+    mirrored = op.Greater(place, (first + 1.0) / (first + second + 2.0))
+    p, q = op.Where(mirrored, second, first), op.Where(mirrored, first, second)
+    t = op.Where(mirrored, 1.0 - place, place)
+    logarithm, rest, terms = op.Log(t), q * op.Log(1.0 - t), p * 0.0
+    for k in range(_RAISED):
+        order = p + k
+        terms = terms + op.Exp(order * logarithm + rest - (_log_beta(op, order, q) + op.Log(order)))
+    raised = p + _RAISED
+    total = raised + q
+    spread = op.Sqrt(raised * q / (total * total * total))
+    power = raised - 1.0, q - 1.0, _log_beta(op, raised, q)
+    value = _integral(op, op.Max(t - spread * _REACH, 0.0), t, power, beta=True) + terms
+    return op.cast(op.Where(mirrored, 1.0 - value, value), op.result(x))
+
+
+@primitive("Digamma")
+def _lower_digamma(op: Builder, x: Tensor) -> Value:
+    return op.cast(_digamma(op, in_float64(op, x)), op.result(x))
+
+
+@primitive("Erfinv")
+def _erfinv(op: Builder, x: Tensor) -> Value:
+    """Polynomials in log(1 - x * x), from M. Giles, "Approximating the erfinv function" (2010)."""
+    exact = in_float64(op, x)
+    w = -op.Log((1.0 - exact) * (1.0 + exact))
+    near, far = polynomial(op, w - 2.5, _ERFINV_NEAR), polynomial(op, op.Sqrt(w) - 3.0, _ERFINV_FAR)
+    # At the ends the polynomial is infinite less infinite.
+    limit = op.Where(op.IsInf(w), math.inf, op.Where(op.Less(w, 5.0), near, far))
+    return op.cast(limit * exact, op.result(x))
+
+
+@primitive("Igamma")
+def _igamma(op: Builder, a: Tensor, x: Tensor) -> Value:
+    """The integral, by Gauss's points."""
+    finite = op.Min(in_float64(op, x), 1e300)  # as good as infinity
+    return op.cast(_gammas(op, in_float64(op, a), finite)[0], op.result(x))
+
+
+@primitive("Igammac")
+def _igammac(op: Builder, a: Tensor, x: Tensor) -> Value:
+    return op.cast(_gammas(op, in_float64(op, a), in_float64(op, x))[1], op.result(x))
+
+
+@primitive("Lgamma")
+def _lower_lgamma(op: Builder, x: Tensor) -> Value:
+    return op.cast(_lgamma(op, in_float64(op, x)), op.result(x))
+
+
+@primitive("Mvlgamma")
+def _mvlgamma(op: Builder, x: Tensor, p: int) -> Value:
+    """A sum of log-gammas."""
+    terms = _lgamma(op, op.Unsqueeze(in_float64(op, x), [-1]) - np.arange(span(p)) / 2)
+    return op.cast(op.ReduceSum(terms, [-1], keepdims=0) + p * (p - 1) / 4 * math.log(math.pi), op.result(x))
+
+
+@primitive("Polygamma")
+def _lower_polygamma(op: Builder, a: Tensor, x: Tensor) -> Value:
+    """The factorial times Zeta; Digamma for order 0."""
+    exact, order = in_float64(op, x), op.known(a)
+    digammas = order is not None and np.ravel(order)[0] == 0
+    return op.cast(_digamma(op, exact) if digammas else _polygamma(op, a, exact), op.result(x))
+
+
+@primitive("Zeta")
+def _zeta(op: Builder, x: Tensor, q: Tensor) -> Value:
+    """Euler's and Maclaurin's sum; infinite, zero or NaN where MindSpore's is."""
+    s, q_ = in_float64(op, x), in_float64(op, q)
+    value = op.Where(op.IsInf(op.Max(s, q_), detect_negative=0), 0.0, _hurwitz_zeta(op, s, q_))
+    whole = op.Where(
+        op.Equal(q_, op.Floor(q_)), op.Equal(op.Mod(s, 2.0, fmod=1), 0.0), op.Equal(s, op.Floor(s))
+    )
+    value = op.Where(op.And(op.LessOrEqual(q_, 0.0), op.Not(whole)), math.nan, value)
+    return op.cast(
+        op.Where(op.Equal(s, 1.0), math.inf, op.Where(op.Less(s, 1.0), math.nan, value)), op.result(x)
+    )
+
+
+# -- incomplete gamma and beta functions -----------------------------------------------------------
+
+NODES = 256
+"""Points at which the integrals are summed up: enough for Bessel functions of up to about 200."""
+_RAISED = 4
+"""The number by which a parameter is raised: the integrand is smooth enough then for errors below 1e-12."""
+_REACH = 24.0
+"""Standard deviations of the integrand that the integral covers: less than 1e-14 lies beyond."""
+
+
+def gauss_points() -> tuple[_Numbers, _Numbers]:
+    """Gauss's points between 0 and 1, and their weights, for integrals."""
+    places, weights = np.polynomial.legendre.leggauss(NODES)
+    return (places + 1) / 2, weights / 2

@@ -1,0 +1,110 @@
+"""Primitives that change a tensor: what was changed stands for the new value from there on."""
+
+from __future__ import annotations
+
+from pinnace.ops.builder import LoweringBuilder
+from pinnace.ops.mindspore.index import added_slices, copied_slices, index_put, put
+from pinnace.ops.table import Tensor, lowered, primitive, primitives
+from pinnace.ops.values import Effects, Value
+
+
+@primitive("Assign", "InplaceCopy", unused="non_blocking")
+def assign(b: LoweringBuilder, variable: Tensor, value: Tensor) -> Value:
+    """Nothing, or Expand: the variable stands for the value from here on."""
+    value = b.cast(value, b.dtype(variable))
+    if b.shape(value) != b.shape(variable):
+        value = b.op("Expand", value, b.vector(b.dims(variable)))
+    # A value of its own: what is assigned next must not change what was assigned here.
+    return b.memory.assign(variable, b.op("Identity", value))
+
+
+_SAME_NAME = """
+AddExt SubExt Mul Div DivMod Exp Log Floor Sign Tanh Sigmoid SiLU ReLU Elu Hardtanh Threshold ClampScalar
+ClampTensor Addmm ScatterValue IndexAddExt IndexFillScalar IndexFillTensor MaskedScatter Erfinv FillDiagonal
+"""
+"""Primitives of which MindSpore has one with the name `Inplace...` too."""
+
+
+@primitives(
+    {
+        **{f"Inplace{name}": name for name in _SAME_NAME.split()},
+        "AssignAdd": "Add",
+        "AssignSub": "Sub",
+        "InplaceAddsExt": "AddExt",
+        "InplaceSubScalar": "SubExt",
+        "InplaceMuls": "Mul",
+        "InplaceDivs": "Div",
+        "InplaceDivMods": "DivMod",
+        "InplaceFloorDivide InplaceFloorDivides": "FloorDiv",
+        "InplaceRemainderTensorTensor InplaceRemainderTensorScalar": "FloorMod",
+        "InplaceMaskedFillScalar InplaceMaskedFillTensor": "MaskedFill",
+        "InplaceZero": "ZerosLike",
+        "InplaceFillScalar InplaceFillTensor": "FullLike",
+        "InplaceScatterAdd": "ScatterAddExt",
+        "InplaceScatterSrc InplaceScatterSrcReduce": "Scatter",
+        "InplaceScatterValueReduce": "ScatterValue",
+        "ScatterNdUpdate": "TensorScatterUpdate",
+        "ScatterNdAdd ScatterNonAliasingAdd": "TensorScatterAdd",
+        "ScatterNdSub": "TensorScatterSub",
+        "ScatterNdMul": "TensorScatterMul",
+        "ScatterNdDiv": "TensorScatterDiv",
+        "ScatterNdMax": "TensorScatterMax",
+        "ScatterNdMin": "TensorScatterMin",
+    }
+)
+def in_place(b: LoweringBuilder, plain: str, variable: Tensor, *rest: Value) -> Value:
+    """As {plain}, and the variable stands for the result from here on."""
+    arguments = [v for v in rest if not isinstance(v, Effects)]
+    value = lowered(b, plain, b.memory.read(variable), *arguments)
+    value = b.cast(value, b.dtype(variable))
+    if b.rank(variable) == 0 < b.rank(value):  # of one element
+        value = b.reshape(value, [])
+    return b.memory.assign(variable, value)
+
+
+_REDUCTIONS = ("Update", "Add", "Sub", "Mul", "Div", "Max", "Min")
+
+
+@primitives({f"Scatter{name}": f"TensorScatter{name}" for name in _REDUCTIONS})
+def scatter_rows(b: LoweringBuilder, plain: str, variable: Tensor, indices: Tensor, updates: Tensor) -> Value:
+    """As {plain}, by rows, and the variable stands for the result from here on."""
+    rows = b.op("Unsqueeze", indices, [-1])
+    return b.memory.assign(variable, lowered(b, plain, b.memory.read(variable), rows, updates))
+
+
+@primitive("IndexAdd", "InplaceIndexAdd", unused="use_lock check_index_bound")
+def _index_add(
+    op: LoweringBuilder, variable: Tensor, indices: Tensor, updates: Tensor, *, axis: int
+) -> Value:
+    return assigned(op, variable, added_slices(op, held(op, variable), indices, updates, axis))
+
+
+@primitive("InplaceIndexCopy")
+def _inplace_index_copy(
+    op: LoweringBuilder, variable: Tensor, dim: int, index: Tensor, tensor: Tensor
+) -> Value:
+    return assigned(op, variable, copied_slices(op, held(op, variable), index, tensor, dim))
+
+
+@primitive("InplaceIndexPut", "InnerInplaceIndexPut")
+def _inplace_index_put(
+    op: LoweringBuilder, variable: Tensor, indices: Value, values: Tensor, accumulate: bool = False
+) -> Value:
+    return assigned(op, variable, index_put(op, held(op, variable), values, indices, accumulate))
+
+
+@primitive("InplacePut")
+def _inplace_put(
+    op: LoweringBuilder, variable: Tensor, index: Tensor, source: Tensor, accumulate: bool = False
+) -> Value:
+    return assigned(op, variable, put(op, held(op, variable), index, source, accumulate))
+
+
+def held(b: LoweringBuilder, variable: Tensor) -> Tensor:
+    """The value of a variable at the node that is lowered."""
+    return b.memory.read(variable)
+
+
+def assigned(b: LoweringBuilder, variable: Tensor, value: Tensor) -> Tensor:
+    """The value, for which the variable stands from here on."""
+    return b.memory.assign(variable, value)

@@ -1,0 +1,107 @@
+"""Unique elements, and elements as often as they are wanted."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.graph.builder import Builder
+from pinnace.ops.mindspore.array import counting
+from pinnace.ops.mindspore.math import beside
+from pinnace.ops.table import Tensor, primitive, primitives
+from pinnace.ops.values import Value
+
+
+@primitive("Unique")
+def unique(b: Builder, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Unique, not sorted, and where each element is in it."""
+    values, _, inverse, _ = b.ops("Unique", 4, b.reshape(x, [-1]), sorted=0)
+    return values, b.cast(inverse, b.result(inverse, 1))
+
+
+@primitive("ListDiff", unused="out_idx")
+def _list_diff(op: Builder, x: Tensor, y: Tensor) -> Value:
+    """Compress of what Equal finds nowhere among the others, and NonZero for the places."""
+    same = op.Equal(op.Unsqueeze(x, [1]), op.Unsqueeze(y, [0]))
+    found = op.ReduceMax(op.cast(same, ir.DataType.INT32), [1], keepdims=0)
+    rest = op.Equal(found, 0)
+    where = op.Squeeze(op.NonZero(rest), [0])
+    return (op.Compress(x, rest, axis=0), op.cast(where, op.result(where, 1)))
+
+
+@primitive("RaggedRange", unused="Tsplits max_length")
+def _ragged_range(op: Builder, starts: Tensor, limits: Tensor, deltas: Tensor) -> Value:
+    """CumSum of the lengths, and Gather of each range's start and step, as often as it is long."""
+    exact = [op.cast(t, ir.DataType.DOUBLE) for t in (starts, limits, deltas)]
+    lengths = op.Ceil((exact[1] - exact[0]) / exact[2])
+    count = op.Max(op.cast(lengths, ir.DataType.INT64), 0)
+    ends = op.CumSum(count, op.constant(0, np.int64))
+    splits = op.Concat(op.constant([0], np.int64), ends, axis=0)
+    numbers = counting(op, op.ReduceMax(splits, keepdims=0))
+    own = repeat_interleave_tensor(op, counting(op, op.Size(starts)), count, 0)
+    place = op.cast(numbers - op.Gather(splits, own, axis=0), op.dtype(starts))
+    step = place * op.Gather(deltas, own, axis=0)
+    values = op.Gather(starts, own, axis=0) + step
+    return (op.cast(splits, op.result(splits)), values)
+
+
+@primitive("RepeatInterleaveInt", unused="output_size")
+def _repeat_interleave_int(op: Builder, x: Tensor, repeats: int, dim: int | None = None) -> Value:
+    """Unsqueeze, Expand, Reshape."""
+    x, place = (op.reshape(x, [-1]), 0) if dim is None else (x, op.axis(dim, x))
+    sizes = op.dims(x)
+    wide = [*[1] * (place + 1), repeats, *[1] * (len(sizes) - place - 1)]
+    repeated = op.Expand(op.Unsqueeze(x, [place + 1]), op.vector(wide))
+    return op.reshape(repeated, [*sizes[:place], -1, *sizes[place + 1 :]])
+
+
+@primitives({"Unique2": 3, "InnerUnique": 2}, unused="sorted return_inverse return_counts")
+def _unique2(op: Builder, results: int, x: Tensor) -> Value:
+    """Unique, where each element is in it, and how many are equal: the first {results} of these."""
+    values, _, inverse, counts = op.ops("Unique", 4, op.reshape(x, [-1]), sorted=1)
+    return (values, op.Reshape(inverse, op.Shape(x)), counts)[:results]
+
+
+@primitive("UniqueConsecutive", unused="return_inverse return_counts")
+def _unique_consecutive(op: Builder, x: Tensor, *, dim: int | None = None) -> Value:
+    """Compress where an element differs from the one before it."""
+    place, end = 0 if dim is None else op.axis(dim, x), np.iinfo(np.int64).max
+    flat = op.reshape(x, [-1]) if dim is None or not op.rank(x) else x
+    changes = op.Not(op.Equal(op.Slice(flat, [1], [end], [place]), op.Slice(flat, [0], [-1], [place])))
+    others = [i for i in range(op.rank(flat)) if i != place]
+    changes = op.ReduceMax(changes, others, keepdims=0) if others else changes
+    first = op.Concat(op.constant([True], np.bool_), changes, axis=0)
+    inverse = op.CumSum(op.cast(first, ir.DataType.INT64), op.constant(0, np.int64)) - 1
+    starts = op.Squeeze(op.NonZero(first), [0])
+    ends = op.Concat(op.Slice(starts, [1], [end]), op.Shape(flat, start=place, end=place + 1), axis=0)
+    placed = op.Reshape(inverse, op.Shape(x)) if dim is None else inverse
+    return op.Compress(flat, first, axis=place), placed, ends - starts
+
+
+@primitive("UniqueDim", unused="sorted return_inverse")
+def _unique_dim(op: Builder, x: Tensor, *, dim: int) -> Value:
+    """Unique slices, where each slice is in them, and how many are equal."""
+    values, _, inverse, counts = op.ops("Unique", 4, x, axis=dim, sorted=1)
+    return (values, inverse, counts)
+
+
+@primitive("UniqueWithPad")
+def _unique_with_pad(op: Builder, x: Tensor, pad_num: Value) -> Value:
+    """Unique, not sorted, Concat with the filler, and where each element is in it."""
+    values, inverse = unique(op, x)
+    missing = op.Size(x) - op.Size(values)
+    filler = op.Expand(beside(op, pad_num, x), op.Unsqueeze(missing, [0]))
+    return (op.Concat(values, filler, axis=0), inverse)
+
+
+@primitive("RepeatInterleaveTensor", unused="output_size")
+def repeat_interleave_tensor(b: Builder, x: Tensor, repeats: Tensor, dim: int | None = None) -> Value:
+    """Gather, each place as often as it is asked for."""
+    if dim is None:
+        x, dim = b.reshape(x, [-1]), 0
+    ends = b.op("CumSum", b.cast(repeats, ir.DataType.INT64), b.constant(0, np.int64))
+    total = b.op("ReduceMax", ends, keepdims=0)
+    numbers = counting(b, total)
+    passed = b.op("GreaterOrEqual", b.op("Unsqueeze", numbers, [1]), b.op("Unsqueeze", ends, [0]))
+    places = b.op("ReduceSum", b.cast(passed, ir.DataType.INT64), [1], keepdims=0)
+    return b.op("Gather", x, places, axis=dim)

@@ -1,0 +1,98 @@
+"""Views: tensors that share the memory of another, so that what is written to one is read from both.
+
+What is written to a view is put into the tensor that it looks at, in the places that the view has of a
+tensor of all its places' numbers; a view of what has changed since is made again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.graph.room import room
+from pinnace.ops.builder import LoweringBuilder
+from pinnace.ops.mindspore import index
+from pinnace.ops.table import TABLE, Lowering, Primitive, Tensor, primitive
+from pinnace.ops.values import Effects, Value
+from pinnace.program import Dialect
+
+
+def _views(plain_ones: Mapping[str, str | Lowering]) -> None:
+    for name, plain in plain_ones.items():
+        row = (
+            TABLE[Dialect.MINDSPORE, plain]
+            if isinstance(plain, str)
+            else Primitive(name, Dialect.MINDSPORE, plain)
+        )
+        primitive(name)(_viewing(row))
+
+
+def _viewing(plain: Primitive) -> Lowering:
+    def lowering(b: LoweringBuilder, x: Tensor, *rest: Value) -> Value:
+        arguments = [v for v in rest if not isinstance(v, Effects)]
+        parts = plain.lower(b, [b.memory.read(x), *arguments], {})
+        for i, part in enumerate(parts if isinstance(parts, tuple) else (parts,)):
+            again = _again(b, plain, arguments, i)
+            b.memory.view(part, x, again, _writing(b, again))
+        return parts
+
+    lowering.__doc__ = plain.lowered_to
+    return lowering
+
+
+def _again(
+    b: LoweringBuilder, plain: Primitive, arguments: Sequence[Value], i: int
+) -> Callable[[Tensor], Tensor]:
+    def again(x: Tensor) -> Tensor:
+        parts = plain.lower(b, [x, *arguments], {})
+        found: Tensor = parts[i] if isinstance(parts, tuple) else parts
+        return found
+
+    return again
+
+
+def _writing(b: LoweringBuilder, again: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    def write(held: Tensor, value: Tensor) -> Tensor:
+        shape = room(*b.static_shape(held))
+        numbers = b.constant(np.arange(math.prod(shape)).reshape(shape), np.int64)
+        written = index.put(b, held, again(numbers), value)
+        written.shape = ir.Shape(shape)  # which a view of it may need, where the file's shapes do not count
+        return written
+
+    return write
+
+
+def transpose_ext(b: LoweringBuilder, x: Tensor, dim0: int, dim1: int) -> Value:
+    """Transpose."""
+    perm = list(range(b.rank(x)))
+    if not perm:
+        return x
+    first, second = b.axis(dim0, x), b.axis(dim1, x)
+    perm[first], perm[second] = perm[second], perm[first]
+    return b.transpose(x, perm)
+
+
+def _select(op: LoweringBuilder, x: Tensor, dim: int, index_: Value) -> Value:
+    """Gather at one place of an axis."""
+    return op.Gather(x, index.places(op, op.tensor(index_)), axis=dim)
+
+
+_views(
+    {
+        "BroadcastToView": "BroadcastTo",
+        "ChunkView": "Chunk",
+        "DiagonalView": "Diagonal",
+        "ExpandDimsView": "ExpandDims",
+        "NarrowView": "Narrow",
+        "SelectExtView": _select,
+        "SliceExtView": "SliceExt",
+        "SplitTensorView": "SplitTensor",
+        "SplitWithSizeView": "SplitWithSize",
+        "TransposeExtView": transpose_ext,
+        "TransposeView": "Transpose",
+        "UnstackExtView": "Unstack",
+    }
+)

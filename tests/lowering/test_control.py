@@ -1,0 +1,220 @@
+"""What only the run can decide becomes If and Loop, and keeps its meaning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import programs as p
+import pytest
+
+from pinnace import Context, Model, ModelType
+from pinnace.errors import UnsupportedModelError
+from pinnace.lowering.lower import lower
+
+A = np.asarray([1.0, -2.0, 3.0], np.float32)
+ONE, ZERO = np.int32(1), np.int32(0)
+
+
+def number(n: int) -> np.ndarray:
+    return np.asarray(n, np.int32)
+
+
+def branching(yes, no, *nodes: str, **constants):
+    """A main function that calls `yes` or `no` with a, as n is positive or not."""
+    main = p.function(
+        "main", {"a": p.VECTOR, "n": p.NUMBER}, "out" if nodes else "y", "more = Greater n zero",
+        "f = Switch more yes no", "y = call f a", *nodes, zero=ZERO, **constants,
+    )  # fmt: skip
+    return p.program(main, yes, no)
+
+
+def test_if_computes_one_side():
+    yes = p.function("yes", {"v": p.VECTOR}, "w", "w = Add v v")
+    no = p.function("no", {"v": p.VECTOR}, "w", "w = Mul v v")
+    model = lower(branching(yes, no))
+    assert p.operators(model).count("If") == 1
+    np.testing.assert_array_equal(p.run(model, A, number(1))[0], A + A)
+    np.testing.assert_array_equal(p.run(model, A, number(0))[0], A * A)
+
+
+def test_what_both_sides_share_stays_outside():
+    yes = p.function("yes", {"v": p.VECTOR}, "t", "w = Add v v", "t = MakeTuple w v four", four=4)
+    no = p.function("no", {"v": p.VECTOR}, "t", "w = Mul v v", "t = MakeTuple w v four", four=4)
+    (branch,) = [n for n in lower(branching(yes, no)).graph if n.op_type == "If"]
+    assert len(branch.outputs) == 1
+
+
+def test_if_in_if():
+    inner_yes = p.function("inner_yes", {"v": p.VECTOR}, "w", "w = Add v n_tensor", n_tensor=np.float32(5))
+    inner_no = p.function("inner_no", {"v": p.VECTOR}, "w", "w = Sub v v")
+    yes = p.function(
+        "yes", {"v": p.VECTOR}, "w", "deep = Greater n one", "f = Switch deep inner_yes inner_no",
+        "w = call f v", one=ONE,
+    )  # fmt: skip
+    no = p.function("no", {"v": p.VECTOR}, "w", "w = Neg v")
+    outer = branching(yes, no)
+    model = lower(p.program(outer.main, yes, no, inner_yes, inner_no))
+    for n, expected in ((2, A + 5), (1, A - A), (0, -A)):
+        np.testing.assert_array_equal(p.run(model, A, number(n))[0], expected)
+
+
+def test_a_side_that_raises_is_dead():
+    yes = p.function("yes", {"v": p.VECTOR}, "w", "w = raise kind text", kind="ValueError", text="no")
+    no = p.function("no", {"v": p.VECTOR}, "w", "w = Mul v v")
+    model = lower(branching(yes, no))
+    assert p.operators(model) == ["Mul"]
+
+
+def test_tuples_of_different_length_are_refused():
+    yes = p.function("yes", {"v": p.VECTOR}, "t", "t = MakeTuple v v")
+    no = p.function("no", {"v": p.VECTOR}, "t", "t = MakeTuple v v v")
+    with pytest.raises(UnsupportedModelError, match="different structure"):
+        lower(branching(yes, no))
+
+
+def test_an_assignment_on_one_side_holds_after_the_if():
+    yes = p.function(
+        "yes", {"v": p.VECTOR}, "w", "set = Assign kept v u", "s = UpdateState u set", "r = Load kept s",
+        "sum = Add r r", "w = Depend sum s",
+    )  # fmt: skip
+    no = p.function("no", {"v": p.VECTOR}, "w", "w = Neg v")
+    nodes = ("s2 = UpdateState u y", "r2 = Load kept s2", "z = Add y r2", "out = Depend z s2")
+    model = lower(branching(yes, no, *nodes, kept=[np.full(3, 10, np.float32)]))
+    np.testing.assert_array_equal(p.run(model, A, number(1))[0], A * 3)
+    np.testing.assert_array_equal(p.run(model, A, number(0))[0], 10 - A)
+
+
+# -- loops -----------------------------------------------------------------------------------------
+
+
+def counting(*body: str, **constants):
+    """`while i < n: body` over v, with i from 0; the body computes `w` and may use v, i and n."""
+    main = p.function(
+        "main", {"a": p.VECTOR, "n": p.NUMBER}, "y", "y = call head a zero", zero=ZERO, **constants
+    )
+    head = p.function(
+        "head", {"v": p.VECTOR, "i": p.NUMBER}, "r", "more = Less i n", "go = Partial body v i",
+        "stop = Partial end v", "f = Switch more go stop", "r = call f",
+    )  # fmt: skip
+    turn = p.function(
+        "body", {"v": p.VECTOR, "i": p.NUMBER}, "r", *body, "j = Add i one", "r = call head w j", one=ONE
+    )
+    end = p.function("end", {"v": p.VECTOR}, "x", "x = Neg v")
+    return p.program(main, head, turn, end)
+
+
+@pytest.mark.parametrize("turns", [0, 1, 4])
+def test_loop(turns):
+    model = lower(counting("w = Add v a"))
+    assert p.operators(model).count("Loop") == 1
+    np.testing.assert_array_equal(p.run(model, A, number(turns))[0], -A * (turns + 1))
+
+
+def test_only_what_changes_is_carried():
+    (loop,) = [n for n in lower(counting("w = Add v a")).graph if n.op_type == "Loop"]
+    assert len(loop.outputs) == 2
+
+
+def test_a_shape_that_grows_is_carried_as_free():
+    main = p.function("main", {"a": p.VECTOR, "n": p.NUMBER}, "y", "y = call head a zero", zero=ZERO)
+    head = p.function(
+        "head", {"v": p.VECTOR, "i": p.NUMBER}, "r", "more = Less i n", "go = Partial body v i",
+        "stop = Partial end v", "f = Switch more go stop", "r = call f",
+    )  # fmt: skip
+    turn = p.function(
+        "body", {"v": None, "i": p.NUMBER}, "r", "two = MakeTuple v a", "w = Concat two axis",
+        "j = Add i one", "r = call head w j", one=ONE, axis=0,
+    )  # fmt: skip
+    end = p.function("end", {"v": None}, "x", "x = Neg v")
+    result = p.computed(p.program(main, head, turn, end), A, number(2))[0]
+    np.testing.assert_array_equal(result, -np.concatenate((A, A, A)))
+
+
+def test_if_in_a_loop():
+    program = counting("more2 = Greater i one", "f = Switch more2 yes no", "w = call f v")
+    yes = p.function("yes", {"x": p.VECTOR}, "z", "z = Add x x")
+    no = p.function("no", {"x": p.VECTOR}, "z", "z = Add x a")
+    model = lower(p.program(program.main, *list(program.functions.values())[1:], yes, no))
+    np.testing.assert_array_equal(p.run(model, A, number(4))[0], -A * 3 * 4)
+
+
+def test_loop_in_a_loop():
+    program = counting("w = call inner v i")
+    inner = p.function(
+        "inner", {"x": p.VECTOR, "k": p.NUMBER}, "r", "more3 = Greater k zero2", "go = Partial inside x k",
+        "stop = Partial out x", "f = Switch more3 go stop", "r = call f", zero2=ZERO,
+    )  # fmt: skip
+    inside = p.function(
+        "inside", {"x": p.VECTOR, "k": p.NUMBER}, "r", "z = Add x a", "l = Sub k one2", "r = call inner z l",
+        one2=ONE,
+    )  # fmt: skip
+    out = p.function("out", {"x": p.VECTOR}, "x")
+    model = lower(p.program(program.main, *list(program.functions.values())[1:], inner, inside, out))
+    assert p.operators(model).count("Loop") == 2
+    # v starts at a; turn i adds a as often as i says: 0 + 1 + 2 + 3 times.
+    np.testing.assert_array_equal(p.run(model, A, number(4))[0], -A * 7)
+
+
+def test_assignments_in_a_loop_add_up():
+    # The memory is an argument of the loop, as MindSpore has it.
+    main = p.function(
+        "main", {"a": p.VECTOR, "n": p.NUMBER}, "y", "y = call head a zero u", zero=ZERO,
+        kept=[np.zeros(3, np.float32)],
+    )  # fmt: skip
+    head = p.function(
+        "head", {"v": p.VECTOR, "i": p.NUMBER, "m": None}, "r", "more = Less i n", "go = Partial body v i m",
+        "stop = Partial end v m", "f = Switch more go stop", "r = call f",
+    )  # fmt: skip
+    turn = p.function(
+        "body", {"v": p.VECTOR, "i": p.NUMBER, "m": None}, "r", "set = AssignAdd kept a m",
+        "s = UpdateState m set", "j = Add i one", "r = call head v j s", one=ONE,
+    )  # fmt: skip
+    end = p.function("end", {"v": p.VECTOR, "m": None}, "x", "k = Load kept m", "x = Add k v")
+    model = lower(p.program(main, head, turn, end))
+    np.testing.assert_array_equal(p.run(model, A, number(3))[0], A * 4)
+    np.testing.assert_array_equal(p.run(model, A, number(3), times=2)[0], A * 7)
+
+
+def test_a_tuple_that_grows_each_turn_is_refused():
+    main = p.function(
+        "main", {"a": p.VECTOR, "n": p.NUMBER}, "y", "t = MakeTuple a", "y = call head t zero", zero=ZERO
+    )
+    head = p.function(
+        "head", {"v": None, "i": p.NUMBER}, "r", "more = Less i n", "go = Partial body v i",
+        "stop = Partial end v", "f = Switch more go stop", "r = call f",
+    )  # fmt: skip
+    turn = p.function(
+        "body", {"v": None, "i": p.NUMBER}, "r", "w = MakeTuple v a", "j = Add i one", "r = call head w j",
+        one=ONE,
+    )  # fmt: skip
+    end = p.function("end", {"v": None}, "x", "x = Neg a")
+    with pytest.raises(UnsupportedModelError, match="changes its length in each iteration of a loop"):
+        lower(p.program(main, head, turn, end))
+
+
+def test_recursion_that_is_no_loop_is_refused():
+    main = p.function("main", {"a": p.VECTOR, "n": p.NUMBER}, "y", "y = call f a n")
+    f = p.function(
+        "f", {"v": p.VECTOR, "i": p.NUMBER}, "r", "more = Greater i zero", "go = Partial again v i",
+        "stop = Partial end v", "g = Switch more go stop", "r = call g", zero=ZERO,
+    )  # fmt: skip
+    again = p.function(
+        "again",
+        {"v": p.VECTOR, "i": p.NUMBER},
+        "r",
+        "j = Sub i one",
+        "x = call f v j",
+        "r = Add x v",
+        one=ONE,
+    )
+    end = p.function("end", {"v": p.VECTOR}, "v")
+    with pytest.raises(UnsupportedModelError, match="calls itself"):
+        lower(p.program(main, f, again, end))
+
+
+def test_a_loop_that_exchanges_parameters_is_refused():
+    """MindSpore 2.10 wrote `while n > 0: ops.assign_add(a, x); a, b = b, a` over two Parameters."""
+    path = Path(__file__).parents[1] / "data" / "refused" / "exchanged_parameters.mindir"
+    with pytest.raises(UnsupportedModelError, match="exchanges Parameters that it assigns"):
+        Model().build_from_file(str(path), ModelType.MINDIR, Context())
