@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
 
-import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 
 from pinnace.converter.folding import fold
+from pinnace.graph.constants import array
 from pinnace.graph.inference import infer_node, opset_of
 from pinnace.quantization.operators import Operator, candidates, factors, scaled, weight_of
 from pinnace.quantization.writing import Site
@@ -47,7 +46,7 @@ def _pad(conv: ir.Node) -> None:
     pad = None if conv.inputs[0] is None else conv.inputs[0].producer()
     if pad is None or pad.op_type != "Pad" or conv.attributes.get_string("auto_pad", "NOTSET") != "NOTSET":
         return
-    known = [_known(x) for x in pad.inputs[1:3] if x is not None]
+    known = [array(x) for x in pad.inputs[1:3] if x is not None]
     if pad.attributes.get_string("mode", "constant") != "constant" or len(pad.inputs) > 3 or not known:
         return
     if any(numbers is None for numbers in known) or any(fill.any() for fill in known[1:] if fill is not None):
@@ -59,8 +58,3 @@ def _pad(conv: ir.Node) -> None:
     own = conv.attributes.get_ints("pads") or [0] * both[:, 2:].size
     conv.attributes["pads"] = ir.AttrInt64s("pads", (both[:, 2:].reshape(-1) + own).tolist())
     conv.replace_input_with(0, pad.inputs[0])
-
-
-def _known(x: ir.Value | None) -> npt.NDArray[Any] | None:
-    tensor = None if x is None else ir.convenience.get_const_tensor(x)
-    return None if tensor is None else tensor.numpy()

@@ -19,6 +19,7 @@ import onnx_ir as ir
 from pinnace.engines.filled import is_fixed
 from pinnace.engines.protocol import WITHOUT_ELEMENTS
 from pinnace.graph.builder import Builder
+from pinnace.graph.constants import constant, given_ints
 from pinnace.graph.failures import Unsupported
 from pinnace.graph.inference import opset_of
 from pinnace.graph.nodes import origins
@@ -76,12 +77,8 @@ def _others_fixed(b: Builder, node: ir.Node, value: ir.Value) -> bool:
 
 def _reduced_fixed(b: Builder, node: ir.Node, value: ir.Value) -> bool:
     """Return True if the dimensions that a ReduceMean reduces are fixed, and not 0."""
-    axes = node.attributes.get_ints("axes", ())
-    if len(node.inputs) > 1 and node.inputs[1] is not None:
-        known = ir.convenience.get_const_tensor(node.inputs[1])
-        axes = () if known is None else known.numpy().tolist()
-    shape = b.shape(value)
-    return bool(axes) and all(shape[axis] for axis in axes)
+    axes, shape = given_ints(node, 1, "axes"), b.shape(value)
+    return bool(axes) and all(shape[axis] for axis in axes or ())
 
 
 def _rows_fixed(b: Builder, node: ir.Node, value: ir.Value) -> bool:
@@ -96,7 +93,7 @@ def _places_fixed(b: Builder, node: ir.Node, value: ir.Value) -> bool:
 
 def _left_out(b: Builder, node: ir.Node, value: ir.Value) -> bool:
     """Return True for a constant by which a file leaves out the regions, scales or sizes of a Resize."""
-    return value is not node.inputs[0] and ir.convenience.get_const_tensor(value) is not None
+    return value is not node.inputs[0] and constant(value) is not None
 
 
 def _vector(b: Builder, node: ir.Node, value: ir.Value) -> bool:

@@ -8,9 +8,11 @@ from contextlib import suppress
 import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
+from pinnace.graph.constants import array, constant
 from pinnace.graph.failures import Unsupported
 from pinnace.graph.inference import opset_of
 from pinnace.graph.walk import nodes
+from pinnace.graph.windows import windows
 
 
 def _named(text: str) -> frozenset[str]:
@@ -64,7 +66,7 @@ class Filled:
         self._model: ir.Model | None = model
 
     def __contains__(self, value: ir.Value) -> bool:
-        known = ir.convenience.get_const_tensor(value)
+        known = constant(value)
         if known is not None:
             return known.size > 0
         if self._model is not None:  # few models ask
@@ -92,9 +94,9 @@ class Filled:
 
     def _part(self, value: ir.Value | None) -> list[int]:
         """Return the elements of a constant, [0] for one unknown number, else []."""
-        known = None if value is None else ir.convenience.get_const_tensor(value)
+        known = array(value)
         if known is not None:
-            return [int(number) for number in known.numpy().reshape(-1)]
+            return [int(number) for number in known.reshape(-1)]
         with suppress(Unsupported):
             return [0] if value is not None and self.b.shape(value) == (1,) else []
         return []
@@ -119,7 +121,7 @@ class Filled:
 
     def sign(self, value: ir.Value | None) -> int:
         """Return what is known of the elements."""
-        known = None if value is None else ir.convenience.get_const_tensor(value)
+        known = constant(value)
         if known is not None:
             return _sign(known)
         return _ANY if value is None else self._signs.get(value, _ANY)
@@ -155,8 +157,8 @@ def is_fixed(b: Builder, value: ir.Value) -> bool:
 
 
 def _const(value: ir.Value | None) -> list[float]:
-    known = None if value is None else ir.convenience.get_const_tensor(value)
-    return [] if known is None else known.numpy().reshape(-1).tolist()
+    known = array(value)
+    return [] if known is None else known.reshape(-1).tolist()
 
 
 def _slice(filled: Filled, node: ir.Node, given: list[ir.Value]) -> bool:
@@ -199,21 +201,19 @@ def _window(filled: Filled, node: ir.Node, given: list[ir.Value]) -> bool:
 
 def windows_may_exceed(b: Builder, node: ir.Node) -> bool:
     """Return True if the windows of a pool or Conv may be larger than its image of at least one pixel."""
-    kernel = node.attributes.get_ints("kernel_shape", ())
-    if not kernel and len(node.inputs) > 1 and node.inputs[1] is not None:
-        kernel = [1 << 31 if size is None else size for size in b.shape(node.inputs[1])[2:]]
-    rule = node.attributes.get_string("auto_pad", "NOTSET")
-    if rule.startswith("SAME"):  # one result for each step that begins in the image
+    if node.attributes.get_string("auto_pad", "NOTSET").startswith("SAME"):
         return False
-    none = [0] * 2 * len(kernel)
-    pads = node.attributes.get_ints("pads", none) if rule == "NOTSET" else none
-    dilations = node.attributes.get_ints("dilations", [1] * len(kernel))
+    try:
+        over = windows(b, node)
+    except Unsupported:
+        return True
+    count = len(over.reach)
     try:
         _, _, *size = b.shape(node.inputs[0]) if node.inputs[0] is not None else ()
     except (Unsupported, ValueError):
-        size = [None] * len(kernel)
-    along = zip(kernel, dilations, pads, pads[len(kernel) :], size, strict=False)
-    return any((k - 1) * d >= (1 if n is None else n) + p + q for k, d, p, q, n in along)
+        size = [None] * count
+    along = zip(over.reach, over.pads, over.pads[count:], size, strict=False)
+    return any(r > (1 if n is None else n) + p + q for r, p, q, n in along)
 
 
 _Gives = Callable[[Filled, ir.Node, list[ir.Value]], bool]

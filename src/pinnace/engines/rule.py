@@ -13,6 +13,7 @@ from collections.abc import Collection
 import onnx_ir as ir
 
 from pinnace.engines.choice import FP32, HALF, Choice
+from pinnace.graph.constants import constant
 from pinnace.graph.walk import nodes
 from pinnace.machine.cores import usable_core_count
 from pinnace.machine.processor import features, sixteen_bit_type, sums_of_bytes_overflow
@@ -121,7 +122,7 @@ class _Multiplications:
             self._integers += _is_of_integers(node)
         elif node.op_type in ("MatMul", "Gemm"):
             weight = _dequantized(node.inputs[1])
-            if weight is not None and ir.convenience.get_const_tensor(weight) is not None:
+            if weight is not None and constant(weight) is not None:
                 self._products += 1
                 self._weights += math.prod(_sizes(weight))
                 self._integers += _is_of_integers(node) and "amx_int8" in features()

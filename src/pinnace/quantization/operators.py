@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from pinnace.graph.constants import constant, floats
 from pinnace.lowering.plan import PLANNED
 
 Floats = npt.NDArray[np.float32]
@@ -96,7 +97,7 @@ def keep_wide(operator: Operator) -> None:
 def weight_of(node: ir.Node) -> ir.TensorProtocol | None:
     """Return the weight of a node: a float32 constant of more than one dimension; else None."""
     value = node.inputs[1] if len(node.inputs) > 1 else None
-    tensor = None if value is None or value.is_graph_input() else value.const_value
+    tensor = constant(value)
     if tensor is None or tensor.dtype is not ir.DataType.FLOAT or tensor.size < _LEAST:
         return None
     fits = len(tensor.shape) == 2 or (node.op_type == "Conv" and len(tensor.shape) > 2)
@@ -110,12 +111,6 @@ def matrix(node: ir.Node) -> Floats:
     turned = node.op_type == "Gemm" and node.attributes.get_int("transB", 0) == 1
     weight: Floats = tensor.numpy()
     return np.ascontiguousarray(weight.T if turned else weight)
-
-
-def floats(value: ir.Value | None) -> Floats | None:
-    """Return a float32 constant as an array; None for other values."""
-    tensor = None if value is None or value.is_graph_input() else value.const_value
-    return None if tensor is None or tensor.dtype is not ir.DataType.FLOAT else tensor.numpy()
 
 
 def normalized(operator: Operator) -> tuple[Floats, Floats | None]:

@@ -35,6 +35,7 @@ from pinnace.distributed.shard.costs import (
 from pinnace.distributed.shard.products import plain_transposes, prepare_products
 from pinnace.distributed.steps import Partition
 from pinnace.errors import ConfigError, UnsupportedModelError, UnsupportedPrimitive
+from pinnace.graph.constants import array
 from pinnace.graph.nodes import DOMAIN
 from pinnace.graph.walk import nodes
 from pinnace.lowering.graph import compilable, has_collectives
@@ -195,8 +196,8 @@ def _check_random(model: ir.Model, name: str) -> None:
 def _draws(node: ir.Node) -> bool:
     """Return True if a node draws at random. Dropout does so for training, unless its ratio is 0."""
     if node.op_type == "Dropout" and len(node.inputs) > 2:
-        numbers = [ir.convenience.get_const_tensor(value) if value else None for value in node.inputs[1:3]]
-        return all(one is None or bool(one.numpy()) for one in numbers)
+        numbers = [array(value) for value in node.inputs[1:3]]
+        return all(one is None or bool(one) for one in numbers)
     return node.op_type.startswith(("Random", "Bernoulli", "Multinomial")) and "seed" not in node.attributes
 
 

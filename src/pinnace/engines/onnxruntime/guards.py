@@ -21,10 +21,12 @@ from pinnace.engines.filled import windows_may_exceed
 from pinnace.engines.onnxruntime.unproven import guard_elements, insert
 from pinnace.errors import EngineError
 from pinnace.graph.builder import Builder
+from pinnace.graph.constants import array
 from pinnace.graph.failures import Unsupported
 from pinnace.graph.inference import opset_of
 from pinnace.graph.nodes import origins
 from pinnace.graph.walk import nodes
+from pinnace.graph.windows import windows
 
 _DIVISORS = {"block_size", "blocksize", "dilations", "group", "groups", "kernel_shape", "kv_num_heads"}
 _DIVISORS |= {"num_groups", "num_heads", "num_outputs", "q_num_heads", "strides"}
@@ -80,9 +82,9 @@ def _division(b: Builder, node: ir.Node) -> _Inputs:
 
 
 def _may_be_minus_one(b: Builder, divisor: ir.Value) -> bool:
-    known = ir.convenience.get_const_tensor(divisor)
-    if known is not None and known.dtype.is_integer():
-        return known.dtype.is_signed() and bool((known.numpy() == -1).any())
+    known = array(divisor)
+    if known is not None and known.dtype.kind in "iu":
+        return bool((known == -1).any())
     try:
         kind = b.dtype(divisor)
     except Unsupported:
@@ -133,8 +135,8 @@ def _frames(b: Builder, node: ir.Node) -> _Inputs:
 
 
 def _is_positive(x: ir.Value) -> bool:
-    known = ir.convenience.get_const_tensor(x)
-    return known is not None and known.dtype.is_integer() and bool((known.numpy() > 0).all())
+    known = array(x)
+    return known is not None and known.dtype.kind in "iu" and bool((known > 0).all())
 
 
 def _attention(b: Builder, node: ir.Node) -> _Inputs:
@@ -176,18 +178,18 @@ def _square(b: Builder, node: ir.Node) -> _Inputs:
 
 def _window(b: Builder, node: ir.Node) -> _Inputs:
     """The kernels divide by zero if a window is larger than the image."""
-    x, kernel = node.inputs[0], node.attributes.get_ints("kernel_shape", ())
-    rule = node.attributes.get_string("auto_pad", "NOTSET")
-    if x is None or rule.startswith("SAME"):
+    x = node.inputs[0]
+    if x is None or not node.attributes.get_ints("kernel_shape", ()):  # without, the engine refuses it
         return {}
-    count, first = len(kernel), 1 if node.attributes.get_int("channels_last", 0) else 2
-    none = [0] * 2 * count
-    pads = node.attributes.get_ints("pads", none) if rule == "NOTSET" else none
-    dilations = node.attributes.get_ints("dilations", [1] * count)
-    ends = zip(kernel, dilations, pads, pads[count:], strict=False)
-    room = b.op(
-        "Sub", _size(b, x, *range(first, first + count)), [(k - 1) * d - p - q for k, d, p, q in ends]
-    )
+    try:
+        over = windows(b, node)
+    except Unsupported:  # the engine refuses it
+        return {}
+    if over.is_same:
+        return {}
+    count, first = len(over.reach), 1 if node.attributes.get_int("channels_last", 0) else 2
+    needed = [r - 1 - p - q for r, p, q in zip(over.reach, over.pads, over.pads[count:], strict=False)]
+    room = b.op("Sub", _size(b, x, *range(first, first + count)), needed)
     return {0: _required(b, x, b.op("Greater", b.op("ReduceMin", room, keepdims=1), [0]))}
 
 

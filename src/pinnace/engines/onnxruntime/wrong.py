@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import onnx_ir as ir
 
+from pinnace.graph.constants import constant
 from pinnace.graph.walk import nodes
 
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
@@ -52,5 +53,5 @@ def _producer(node: ir.Node) -> str:
 
 
 def _is_deep_number(value: ir.Value | None) -> bool:
-    known = ir.convenience.get_const_tensor(value) if value is not None else None
+    known = constant(value)
     return known is not None and known.size == 1 and len(known.shape) > 1

@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.graph.constants import constant
 from pinnace.graph.inference import infer, opset_of
 from pinnace.graph.walk import nodes
 
@@ -52,7 +53,7 @@ def respell(model: ir.Model) -> None:
 
 def _shift_to_unsigned(node: ir.Node) -> None:
     zero = node.inputs[2] if len(node.inputs) > 2 else None
-    number = None if zero is None or zero.is_graph_input() else zero.const_value
+    number = constant(zero)
     integers = node.outputs[0]
     readers = [use.node for use in integers.uses()]
     if number is None or number.dtype is not ir.DataType.INT8 or integers.is_graph_output():

@@ -19,7 +19,9 @@ import openvino as ov
 
 from pinnace.engines.openvino.limits import is_constant
 from pinnace.errors import UnsupportedPrimitive
+from pinnace.graph.constants import array, constant
 from pinnace.graph.inference import infer, opset_of
+from pinnace.graph.matching import is_read
 from pinnace.graph.nodes import origins
 from pinnace.graph.walk import nodes
 from pinnace.machine.processor import sums_of_bytes_overflow
@@ -74,7 +76,7 @@ _USES = (
     _Use("Equal Where", types=_NUMBERS | {_T.BOOL}),
     _Use("Greater GreaterOrEqual Less LessOrEqual", types=_NUMBERS),
     _Use("Cast", "to", _NUMBERS | {_T.BOOL}, wrong=lambda n, _: _omits_rounding(n)),
-    _Use("Cast", "to", _BYTES, wrong=lambda n, _: _constant(n.inputs[0]) is None),  # quantized weights
+    _Use("Cast", "to", _BYTES, wrong=lambda n, _: constant(n.inputs[0]) is None),  # quantized weights
     _Use("MatMul"),
     _Use("Gemm", "alpha beta transA transB"),
     _Use("Einsum", "equation", wrong=lambda n, _: len(n.inputs) < 2),
@@ -88,10 +90,10 @@ _USES = (
     _Use("MaxPool", "auto_pad kernel_shape pads strides", wrong=lambda n, _: len(n.outputs) > 1),
     _Use("GlobalAveragePool GlobalMaxPool"),
     _Use("BatchNormalization", "epsilon momentum spatial",
-         wrong=lambda n, _: any(map(_is_used, n.outputs[1:]))),
+         wrong=lambda n, _: any(map(is_read, n.outputs[1:]))),
     _Use("InstanceNormalization", "epsilon"),
     _Use("GroupNormalization", "epsilon num_groups"),
-    _Use("LayerNormalization", "axis epsilon", wrong=lambda n, _: any(map(_is_used, n.outputs[1:]))),
+    _Use("LayerNormalization", "axis epsilon", wrong=lambda n, _: any(map(is_read, n.outputs[1:]))),
     _Use("LogSoftmax Softmax", "axis", wrong=lambda n, opset: opset < 13 and not _is_over_last(n, opset)),
     _Use("ReduceMax ReduceMin ReduceProd ReduceSum", "axes keepdims noop_with_empty_axes", fixed=(1,)),
     _Use("ReduceMean", "axes keepdims noop_with_empty_axes", fixed=(1,),
@@ -220,12 +222,12 @@ def _misfit(node: ir.Node, opset: int, use: _Use) -> str:
         if place in use.fixed:
             if not comes_from_shapes(value):
                 return f"{_UNKNOWN} with the computed input {place}"
-        elif not place or _constant(value) is None:
+        elif not place or constant(value) is None:
             kind = _type(value, opset)
             if kind not in use.types:
                 return f"{_UNKNOWN} for {'numbers of unknown type' if kind is None else kind.name.lower()}"
     for value in node.outputs:
-        if _is_used(value) and (kind := _type(value, opset)) not in _ALL:
+        if is_read(value) and (kind := _type(value, opset)) not in _ALL:
             return f"{_UNKNOWN} for {'numbers of unknown type' if kind is None else kind.name.lower()}"
     return f"{_UNKNOWN} in this form" if use.wrong(node, opset) else ""
 
@@ -261,20 +263,9 @@ def _maker(value: ir.Value | None) -> str:
     return "" if node is None else node.op_type
 
 
-def _is_used(value: ir.Value) -> bool:
-    return bool(value.uses()) or value.is_graph_output()
-
-
-def _constant(value: ir.Value | None) -> ir.TensorProtocol | None:
-    try:
-        return ir.convenience.get_const_tensor(value) if value is not None else None
-    except ValueError:  # a node Constant with several values
-        return None
-
-
 def _constant_values(value: ir.Value | None) -> object:
-    known = _constant(value)
-    return None if known is None or known.dtype is _T.STRING else known.numpy().tolist()
+    known = array(value)
+    return None if known is None else known.tolist()
 
 
 def _is_natural(value: ir.Value | None) -> bool:
@@ -284,11 +275,10 @@ def _is_natural(value: ir.Value | None) -> bool:
 
 
 def _exceeds_32_bits(value: ir.Value | None) -> bool:
-    known = _constant(value)
-    if known is None or known.dtype is not _T.INT64 or not known.size:
+    known = array(value)
+    if known is None or known.dtype != np.int64 or not known.size:
         return False
-    numbers = known.numpy()
-    return bool(numbers.min() < -(1 << 31) or numbers.max() >= 1 << 31)
+    return bool(known.min() < -(1 << 31) or known.max() >= 1 << 31)
 
 
 def _is_small(value: ir.Value | None) -> bool:
@@ -319,7 +309,7 @@ def comes_from_shapes(value: ir.Value | None, or_booleans: bool = False) -> bool
 def _adds_dimensions(node: ir.Node, opset: int) -> bool:
     """Return True if an operand is a constant of one element with more dimensions, which get lost."""
     for number, other in (node.inputs, node.inputs[::-1]):
-        known = _constant(number)
+        known = constant(number)
         if known is not None and known.size == 1 and len(known.shape) > 1:
             shape = _shape(other, opset)
             return shape is None or len(shape) < len(known.shape)

@@ -15,7 +15,6 @@ import onnx_ir as ir
 from pinnace.engines.onnxruntime.rules.attention import attention
 from pinnace.engines.onnxruntime.rules.gelu import gelu
 from pinnace.engines.onnxruntime.rules.integers import activation_of_integers, bias_of_integers
-from pinnace.engines.onnxruntime.rules.match import is_read
 from pinnace.engines.onnxruntime.rules.norm import (
     batch_norm_of_merged,
     group_norm,
@@ -42,6 +41,7 @@ from pinnace.engines.onnxruntime.rules.sums import sum_of_rows
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.graph.inference import OPSET, opset_of
+from pinnace.graph.matching import is_read
 from pinnace.graph.nodes import origins
 from pinnace.graph.walk import nodes
 from pinnace.lowering.failures import MISFITS

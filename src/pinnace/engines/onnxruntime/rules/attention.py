@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from pinnace.engines.onnxruntime.rules.match import (
-    ints,
-    is_float,
-    made_by,
-    number,
-    permuted,
-    private,
-    scaled,
-)
 from pinnace.graph.builder import Builder
+from pinnace.graph.constants import ints, number
+from pinnace.graph.matching import is_float, made_by, permuted, private, scaled
 
 _LAST_AXIS = 13
 """The operator set since which the default axis of Softmax is the last; before, it was all but the first."""

@@ -6,8 +6,9 @@ import math
 
 import onnx_ir as ir
 
-from pinnace.engines.onnxruntime.rules.match import is_float, made_by, number, private
 from pinnace.graph.builder import Builder
+from pinnace.graph.constants import number
+from pinnace.graph.matching import is_float, made_by, private
 
 _TOLERANCE = 1e-4
 """Relative tolerance of constants, which are written with 4 digits or more."""

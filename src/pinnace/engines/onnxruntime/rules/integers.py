@@ -10,8 +10,9 @@ import math
 
 import onnx_ir as ir
 
-from pinnace.engines.onnxruntime.rules.match import attributes, made_by, number, private
 from pinnace.graph.builder import Builder
+from pinnace.graph.constants import number
+from pinnace.graph.matching import attributes, made_by, private
 
 _WITH_KERNELS = ("Add", "Conv", "Gemm", "MatMul")
 _ENDS = {ir.DataType.INT8: (-128, 127), ir.DataType.UINT8: (0, 255)}

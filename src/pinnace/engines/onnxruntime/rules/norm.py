@@ -5,17 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.engines.onnxruntime.rules.match import (
-    constant,
-    floats,
-    ints,
-    is_float,
-    made_by,
-    number,
-    permuted,
-    private,
-)
 from pinnace.graph.builder import Builder
+from pinnace.graph.constants import constant, floats, ints, number
+from pinnace.graph.matching import is_float, made_by, permuted, private
 from pinnace.graph.room import room
 
 

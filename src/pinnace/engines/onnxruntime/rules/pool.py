@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.engines.onnxruntime.rules.match import is_float, pads_of
 from pinnace.graph.builder import Builder
+from pinnace.graph.matching import is_float
+from pinnace.graph.windows import windows
 from pinnace.machine.processor import block_of_channels
 
 if TYPE_CHECKING:
@@ -28,19 +29,19 @@ def average_pool(b: Builder, node: ir.Node) -> ir.Value | None:
     number of elements inside.
     """
     x = node.inputs[0]
-    kernel = node.attributes["kernel_shape"].as_ints()
+    over = windows(b, node)
+    kernel, strides = over.kernel, over.strides
     plain = node.attributes.get_int("ceil_mode", 0) == 0 and "dilations" not in node.attributes
     if x is None or len(kernel) != 2 or math.prod(kernel) > _MAX_WINDOW or not plain or not is_float(b, x):
         return None
     _, channels, *size = b.static_shape(x)
     if channels % block_of_channels() == 0:
         return None
-    strides = node.attributes["strides"].as_ints() if "strides" in node.attributes else (1, 1)
-    pads = pads_of(node, size, kernel, strides)
-    same = node.attributes.get_string("auto_pad", "NOTSET").startswith("SAME")
+    pads = over.padded(size)
     along = zip(size, kernel, strides, pads[:2], pads[2:], strict=True)
     if not all(
-        max(p, q) < k <= n + p + q and (not same or (n - 1) // s * s + k >= n) for n, k, s, p, q in along
+        max(p, q) < k <= n + p + q and (not over.is_same or (n - 1) // s * s + k >= n)
+        for n, k, s, p, q in along
     ):
         return None  # the engine refuses it, or lets windows start inside the image
     window = math.prod(kernel)

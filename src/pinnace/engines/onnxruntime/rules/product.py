@@ -6,8 +6,8 @@ import math
 
 import onnx_ir as ir
 
-from pinnace.engines.onnxruntime.rules.match import made_by, private, scaled
 from pinnace.graph.builder import Builder
+from pinnace.graph.matching import made_by, private, scaled
 
 _MIN_PRODUCTS = 1 << 20
 """Multiplications from which on the rule applies."""

@@ -7,31 +7,29 @@ import platform
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.engines.onnxruntime.rules.match import attributes, constant, ints, is_read, made_by, pads_of
 from pinnace.engines.onnxruntime.rules.softplus import softplus
 from pinnace.graph.builder import Builder
+from pinnace.graph.constants import constant, ints
+from pinnace.graph.matching import attributes, is_read, made_by
+from pinnace.graph.windows import windows
 
 
 def same_with_holes(b: Builder, node: ir.Node) -> ir.Value | None:
     """Conv with dilations and auto_pad, which is refused -> Conv with pads, or Pad and Conv."""
-    holes = node.attributes.get_ints("dilations", ())
-    x, weight = node.inputs[:2]
-    rule = node.attributes.get_string("auto_pad", "NOTSET")
-    if rule not in ("SAME_UPPER", "SAME_LOWER") or all(d == 1 for d in holes) or x is None or weight is None:
+    x, over = node.inputs[0], windows(b, node)
+    if not over.is_same or over.kernel == over.reach or x is None:
         return None
-    reach = [d * (k - 1) + 1 for d, k in zip(holes, b.static_shape(weight)[2:], strict=True)]
-    steps = node.attributes.get_ints("strides", [1] * len(holes))
     kept = attributes(node, "auto_pad", "pads")
     size = b.shape(x)[2:]
-    if all(n is not None or s == 1 for n, s in zip(size, steps, strict=True)):
+    if all(n is not None or s == 1 for n, s in zip(size, over.strides, strict=True)):
         # With stride 1 padding does not depend on the size.
-        return b.op("Conv", *node.inputs, pads=pads_of(node, [n or 0 for n in size], reach, steps), **kept)
-    step, length = b.constant(list(steps), np.int64), b.op("Shape", x, start=2)
+        return b.op("Conv", *node.inputs, pads=over.padded([n or 0 for n in size]), **kept)
+    step, length = b.constant(over.strides, np.int64), b.op("Shape", x, start=2)
     last = b.op("Mul", b.op("Div", b.op("Sub", length, 1), step), step)
-    total = b.op("Max", b.op("Sub", b.op("Add", last, list(reach)), length), b.constant(0, np.int64))
+    total = b.op("Max", b.op("Sub", b.op("Add", last, list(over.reach)), length), b.constant(0, np.int64))
     less = b.op("Div", total, 2)
     sides = [less, b.op("Sub", total, less)]
-    before, after = sides if rule == "SAME_UPPER" else sides[::-1]
+    before, after = sides if over.padding == "SAME_UPPER" else sides[::-1]
     padded = b.op("Pad", x, b.op("Concat", [0, 0], before, [0, 0], after, axis=0))
     return b.op("Conv", padded, *node.inputs[1:], **kept)
 
@@ -41,26 +39,21 @@ def same_of_small_windows(b: Builder, node: ir.Node) -> ir.Value | None:
 
     Where these step over elements the padding is negative: pools are refused, a Conv's windows may move.
     """
-    x, weight = (*node.inputs, None)[:2]
+    x = node.inputs[0]
     if x is None or len(node.outputs) > 1 or "strides" not in node.attributes:
         return None
-    if not node.attributes.get_string("auto_pad", "NOTSET").startswith("SAME"):
+    over = windows(b, node)
+    if not over.is_same:
         return None
-    kernel = node.attributes.get_ints("kernel_shape", ())
-    if not kernel and weight is not None:
-        kernel = b.static_shape(weight)[2:]
-    holes = node.attributes.get_ints("dilations", [1] * len(kernel))
-    reach = [d * (k - 1) + 1 for d, k in zip(holes, kernel, strict=True)]
-    steps = node.attributes["strides"].as_ints()
     # A window of one element needs no padding in any image; with other windows it depends on the size.
-    along = list(zip(b.shape(x)[2:], reach, steps, strict=True))
+    along = zip(b.shape(x)[2:], over.reach, over.strides, strict=True)
     size = [s if n is None and r == 1 else n for n, r, s in along]
     known = [n for n in size if n is not None]
     if len(known) < len(size):
         return None
-    if all(n <= (n - 1) // s * s + r for n, r, s in zip(known, reach, steps, strict=True)):
+    if all(n <= (n - 1) // s * s + r for n, r, s in zip(known, over.reach, over.strides, strict=True)):
         return None
-    pads = pads_of(node, known, reach, steps)
+    pads = over.padded(known)
     return b.op(node.op_type, *node.inputs, pads=pads, **attributes(node, "auto_pad", "pads"))
 
 

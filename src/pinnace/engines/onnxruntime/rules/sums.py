@@ -7,8 +7,9 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.engines.onnxruntime.rules.match import ints, is_float
 from pinnace.graph.builder import Builder
+from pinnace.graph.constants import ints
+from pinnace.graph.matching import is_float
 
 
 def sum_of_rows(b: Builder, node: ir.Node) -> ir.Value | None:

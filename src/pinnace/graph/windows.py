@@ -1,0 +1,67 @@
+"""Windows of convolutions and pools over images, whose first two dimensions are batch and channels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import onnx_ir as ir
+
+from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
+
+
+class Windows(NamedTuple):
+    """The windows of a node, a number for each dimension of the image."""
+
+    padding: str
+    """The attribute `auto_pad`."""
+    kernel: tuple[int, ...]
+    """Their elements."""
+    reach: tuple[int, ...]
+    """Their sizes with the holes of dilations."""
+    strides: tuple[int, ...]
+    pads: tuple[int, ...]
+    """The attribute `pads`: all before the image, then all after it; zeros with any `auto_pad`."""
+
+    @property
+    def is_same(self) -> bool:
+        """True if there is a window for each stride that begins in the image."""
+        return self.padding.startswith("SAME")
+
+    def padded(self, size: Sequence[int]) -> list[int]:
+        """Return the padding of images of `size`: all before the image, then all after it."""
+        if not self.is_same:
+            return list(self.pads)
+        along = zip(size, self.reach, self.strides, strict=True)
+        return shared([max((-(-n // s) - 1) * s + r - n, 0) for n, r, s in along], self.padding)
+
+
+def windows(b: Builder, node: ir.Node) -> Windows:
+    """Return the windows of a Conv or pool. Raises Unsupported where their sizes are not known."""
+    kernel = tuple(node.attributes.get_ints("kernel_shape", ()))
+    if not kernel:
+        weight = node.inputs[1] if len(node.inputs) > 1 else None
+        if weight is None:
+            raise Unsupported("has no sizes of windows")
+        kernel = b.static_shape(weight)[2:]
+    count = len(kernel)
+    padding = node.attributes.get_string("auto_pad", "NOTSET")
+    none = [0] * 2 * count
+    dilations = node.attributes.get_ints("dilations", [1] * count)
+    strides = node.attributes.get_ints("strides", [1] * count)
+    pads = node.attributes.get_ints("pads", none) if padding == "NOTSET" else none
+    if not count == len(dilations) == len(strides) == len(pads) / 2:
+        raise Unsupported("has windows of several ranks")
+    return Windows(padding, kernel, reach(kernel, dilations), tuple(strides), tuple(pads))
+
+
+def reach(kernel: Sequence[int], dilations: Sequence[int]) -> tuple[int, ...]:
+    """Return the sizes of windows with their holes."""
+    return tuple(d * (k - 1) + 1 for k, d in zip(kernel, dilations, strict=True))
+
+
+def shared(sums: Sequence[int], padding: str) -> list[int]:
+    """Return halves of elements before each dimension, then after each; SAME_UPPER has an odd one behind."""
+    less, more = [n // 2 for n in sums], [n - n // 2 for n in sums]
+    return less + more if padding == "SAME_UPPER" else more + less
