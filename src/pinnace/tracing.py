@@ -25,10 +25,10 @@ from pinnace import __version__
 from pinnace.api.base_model import BaseModel
 from pinnace.api.built import BuiltModel
 from pinnace.api.data_parallel import DataParallel
-from pinnace.serving.crew import PieceWorker
-from pinnace.serving.pool import Workers
+from pinnace.serving.pool import WorkerPool
+from pinnace.serving.replicas import PartWorker
 from pinnace.serving.request import Request, UnwantedError
-from pinnace.serving.splitting import Piece
+from pinnace.serving.splitting import RequestPart
 from pinnace.serving.worker import Worker
 from pinnace.shapes import Shape
 from pinnace.tensors.given import Given
@@ -43,14 +43,14 @@ def instrument(tracer_provider: trace.TracerProvider | None = None) -> None:
     """Trace the models that are built from now on, by default with the global provider."""
     global _tracer
     _tracer = trace.get_tracer("pinnace", __version__, tracer_provider)
-    BaseModel.built, Workers.kind = _TracedModel, _TracedWorker
-    DataParallel.ports, DataParallel.worker = _SplitInputs, _TracedPieceWorker
+    BaseModel.built, WorkerPool.kind = _TracedModel, _TracedWorker
+    DataParallel.ports, DataParallel.worker = _SplitInputs, _TracedPartWorker
 
 
 def uninstrument() -> None:
     """Trace no models that are built from now on."""
-    BaseModel.built, Workers.kind = BuiltModel, Worker
-    DataParallel.ports, DataParallel.worker = InputPorts, PieceWorker
+    BaseModel.built, WorkerPool.kind = BuiltModel, Worker
+    DataParallel.ports, DataParallel.worker = InputPorts, PartWorker
 
 
 _Part = tuple[int, int, int]
@@ -123,17 +123,17 @@ class _TracedWorker(Worker):
         super().finish(batch, results)
 
 
-class _TracedPieceWorker(PieceWorker):
-    def compute(self, piece: Piece) -> Callable[[], None]:
-        began, arrays = perf_counter_ns(), piece.request.arrays
+class _TracedPartWorker(PartWorker):
+    def compute(self, part: RequestPart) -> Callable[[], None]:  # type: ignore[override]
+        began, arrays = perf_counter_ns(), part.request.arrays
         assert isinstance(arrays, _TracedArrays)
         if not next(arrays.begun):
             arrays.model = os.path.basename(self.executable.info["file"])
-            piece.request.add_done_callback(lambda done: _record(arrays, arrays.parts, _error(done)))
+            part.request.add_done_callback(lambda done: _record(arrays, arrays.parts, _error(done)))
         try:
-            return super().compute(piece)
+            return super().compute(part)
         finally:
-            arrays.parts.append((piece.arrived, began, perf_counter_ns()))
+            arrays.parts.append((part.arrived, began, perf_counter_ns()))
 
 
 def _error(done: Future[Outputs]) -> BaseException | None:

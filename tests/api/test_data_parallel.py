@@ -36,8 +36,8 @@ from pinnace.errors import (
     PredictTimeoutError,
     UnsupportedModelError,
 )
-from pinnace.serving import crew, processes
-from pinnace.serving.splitting import SharedTally, SplitPlan, SplitRequest
+from pinnace.serving import processes, replicas
+from pinnace.serving.splitting import SharedCounts, SplitPlan, SplitRequest
 from pinnace.tensors.outputs import OutputPorts
 from pinnace.types import DataType, Port
 
@@ -163,30 +163,6 @@ def test_many_requests_at_a_time(two, free):
     assert served.latency.mean > 0
 
 
-@pytest.mark.parametrize("ask", ["predict", "submit"])
-def test_the_handler_of_a_signal_cannot_predict_on_what_it_interrupts(two, free, ask, monkeypatch):
-    """Its results would wait for the lock that the thread beneath it holds."""
-    check_open, outcome = two._workers._check_open, []
-
-    def interrupted():
-        if not outcome:
-            signal.raise_signal(signal.SIGUSR1)
-        check_open()
-
-    def handler(*_):
-        with pytest.raises(ModelStateError, match="interrupted another one of the same model and thread"):
-            getattr(two, ask)([rows(1), STEP])
-        outcome.append(ask)
-
-    before = signal.signal(signal.SIGUSR1, handler)
-    try:
-        monkeypatch.setattr(two._workers, "_check_open", interrupted)
-        check(two.predict([rows(3), STEP]), oracle(free, x=rows(3), step=STEP))
-    finally:
-        signal.signal(signal.SIGUSR1, before)
-    assert outcome == [ask]
-
-
 def test_wrong_inputs(two):
     with pytest.raises(DataMismatchError, match="'x' must have shape"):
         two.predict([rows(2)[:, :3], STEP])
@@ -202,7 +178,7 @@ def test_wrong_inputs(two):
 def computed(path, inputs, outputs, arrays, devices=2, axis=0, split=None):
     """What onnxruntime makes of the parts of a request, joined."""
     plan = SplitPlan.of(inputs, outputs, axis, split)
-    request = SplitRequest(plan, arrays, devices, OutputPorts(outputs), SharedTally(), print)
+    request = SplitRequest(plan, arrays, devices, OutputPorts(outputs), SharedCounts(), None)
     for part in reversed(request.parts):
         named = {port.name: np.ascontiguousarray(a) for port, a in zip(inputs, part.arrays, strict=True)}
         part.take(oracle(path, **named))()
@@ -383,7 +359,7 @@ def test_done_just_when_the_time_is_over(two, free, monkeypatch):
 
 
 def test_devices_that_cannot_be_started_again(free, monkeypatch):
-    monkeypatch.setattr(crew, "_PAUSE", 0.001)
+    monkeypatch.setattr(replicas, "_PAUSE", 0.001)
     with DataParallel(free, on_ascend()) as model:
         monkeypatch.setattr(processes, "_CHILD", "import sys; sys.exit('there is no way')")
         for pid in model.pids:
@@ -573,8 +549,8 @@ def test_shared_memory_that_the_system_refuses(two, free, monkeypatch, side):
         def views(self, shapes, dtypes):
             raise OSError(errno.EMFILE, "Too many open files")
 
-    for place in two._crew._places:
-        for slot in place._process.slots:
+    for replica in two._replicas._replicas:
+        for slot in replica._process.slots:
             monkeypatch.setattr(slot, side, Full())
     x = rows(4)
     with pytest.raises(EngineError, match=r"ascend:\d .*Too many open files"):
@@ -583,7 +559,7 @@ def test_shared_memory_that_the_system_refuses(two, free, monkeypatch, side):
     check(two.predict([x, STEP], timeout=WAIT), oracle(free, x=x, step=STEP))
 
 
-@pytest.mark.parametrize("what", ["Slot", "Control"])
+@pytest.mark.parametrize("what", ["Slot", "Channel"])
 def test_too_many_open_files(free, monkeypatch, what):
     class Full:
         def __init__(self):

@@ -21,7 +21,7 @@ from tests.waiting import Execution, in_thread, until
 
 from pinnace.errors import EngineError, ModelStateError, PredictTimeoutError, QueueFullError
 from pinnace.serving.batching import Batching
-from pinnace.serving.pool import Workers
+from pinnace.serving.pool import WorkerPool
 from pinnace.types import DataType, Port
 
 LONG = 300  # seconds after which a test has failed
@@ -85,8 +85,8 @@ def queued(workers, count):
     until(lambda: workers.stats().queued == count)
 
 
-def test_who_finds_a_worker_idle_runs_in_his_own_thread_and_the_queue_in_the_workers(gate):
-    workers = Workers(gate, 1)
+def test_caller_runs_on_an_idle_worker_and_worker_threads_serve_the_queue(gate):
+    workers = WorkerPool(gate, 1)
     first = in_thread(workers.run, one(1))
     until(lambda: gate.order == [1])
     rest = []
@@ -105,10 +105,10 @@ def test_who_finds_a_worker_idle_runs_in_his_own_thread_and_the_queue_in_the_wor
     workers.close()
 
 
-def test_a_client_that_asks_again_waits_behind_all_others(gate):
+def test_client_that_asks_again_waits_behind_all_others(gate):
     """So clients have fair shares; a plain semaphore starved some."""
     clients, rounds = 8, 3
-    workers = Workers(gate, 1)
+    workers = WorkerPool(gate, 1)
 
     def client(me):
         for _ in range(rounds):
@@ -131,8 +131,8 @@ def test_a_client_that_asks_again_waits_behind_all_others(gate):
     workers.close()
 
 
-def test_a_future_gives_what_is_made_of_the_results(gate):
-    workers = Workers(gate, 2)
+def test_future_gives_the_presented_results(gate):
+    workers = WorkerPool(gate, 2)
     futures = [workers.submit(one(value), number) for value in (1, 2, -3)]
     until(lambda: len(gate.order) == 2)
     assert futures[0].running()
@@ -146,8 +146,8 @@ def test_a_future_gives_what_is_made_of_the_results(gate):
     workers.close()
 
 
-def test_what_was_cancelled_while_it_waited_never_runs(gate):
-    workers = Workers(gate, 1)
+def test_request_cancelled_in_the_queue_never_runs(gate):
+    workers = WorkerPool(gate, 1)
     futures = [workers.submit(one(value), number) for value in (1, 2, 3)]
     until(lambda: gate.order == [1])
     assert futures[1].cancel()
@@ -170,8 +170,8 @@ def ended(workers):
 
 
 @pytest.mark.parametrize("way", ["cancel", "timeout of run", "timeout of submit"])
-def test_a_request_that_is_given_up_while_it_runs_is_stopped_and_the_next_is_not(gate, way):
-    workers = Workers(gate, 1)
+def test_run_is_stopped_when_its_request_is_given_up_and_the_next_is_not(gate, way):
+    workers = WorkerPool(gate, 1)
     place = workers._workers[0]._execution
     if way == "timeout of run":
         with pytest.raises(PredictTimeoutError, match=r"was running when its timeout of 0\.05 s"):
@@ -194,7 +194,7 @@ def test_a_request_that_is_given_up_while_it_runs_is_stopped_and_the_next_is_not
     workers.close()
 
 
-def test_a_batch_is_stopped_when_the_last_of_its_clients_has_gone(gate):
+def test_batch_is_stopped_when_all_its_requests_are_given_up(gate):
     class Free(Gate):
         inputs = (Port("x", DataType.FLOAT32, (-1,)),)
         outputs = (Port("y", DataType.FLOAT32, (-1,)),)
@@ -206,7 +206,7 @@ def test_a_batch_is_stopped_when_the_last_of_its_clients_has_gone(gate):
             return super().compute(arrays, [np.zeros(2, np.float32)])
 
     gate = Free()
-    workers = Workers(gate, 1, batching=Batching(2, 60_000_000_000))
+    workers = WorkerPool(gate, 1, batching=Batching(2, 60_000_000_000))
     for left, count in ((1, 1), (0, 2)):
         futures = [workers.submit(one(value), number) for value in (1, 2)]
         until(lambda count=count: len(gate.order) == count)  # both are in it
@@ -219,8 +219,8 @@ def test_a_batch_is_stopped_when_the_last_of_its_clients_has_gone(gate):
     workers.close()
 
 
-def test_a_request_that_waits_expires(gate):
-    workers = Workers(gate, 1)
+def test_waiting_request_expires(gate):
+    workers = WorkerPool(gate, 1)
     first = workers.submit(one(1), number, timeout=LONG)
     with pytest.raises(PredictTimeoutError, match="was waiting for a worker when"):
         workers.submit(one(2), number, timeout=0.01).result(LONG)
@@ -230,7 +230,7 @@ def test_a_request_that_waits_expires(gate):
     workers.close()
 
 
-def test_a_signal_handler_stops_what_the_main_thread_waits_for(gate):
+def test_signal_handler_that_raises_stops_the_run_of_the_main_thread(gate):
     """Python calls it in this thread only: an engine that ran here would let it wait."""
 
     class TimeIsUpError(Exception):
@@ -239,7 +239,7 @@ def test_a_signal_handler_stops_what_the_main_thread_waits_for(gate):
     def ring(*_):
         raise TimeIsUpError
 
-    workers = Workers(gate, 1)
+    workers = WorkerPool(gate, 1)
     before = signal.signal(signal.SIGALRM, ring)
     try:
         for value in (1, 2):
@@ -260,7 +260,7 @@ def test_a_signal_handler_stops_what_the_main_thread_waits_for(gate):
     workers.close()
 
 
-def test_larger_requests_of_the_main_thread_are_not_known_to_be_quick():
+def test_main_thread_does_not_run_larger_requests_than_were_quick():
     class Free(Gate):
         inputs = (Port("x", DataType.FLOAT32, (-1, 1)),)
 
@@ -269,7 +269,7 @@ def test_larger_requests_of_the_main_thread_are_not_known_to_be_quick():
             return arrays
 
     gate = Free()
-    workers = Workers(gate, 1)
+    workers = WorkerPool(gate, 1)
     for rows in (2, 4, 5, 1):
         workers.run([np.zeros((rows, 1), np.float32)])
         until(lambda: not workers.stats().busy)
@@ -277,8 +277,8 @@ def test_larger_requests_of_the_main_thread_are_not_known_to_be_quick():
     workers.close()
 
 
-def test_who_has_no_time_leaves_the_queue(gate):
-    workers = Workers(gate, 1)
+def test_run_with_timeout_leaves_the_queue(gate):
+    workers = WorkerPool(gate, 1)
     first = in_thread(workers.run, one(1))
     until(lambda: gate.order == [1])
     with pytest.raises(PredictTimeoutError, match=r"was waiting for a worker when its timeout of 0\.02 s"):
@@ -295,8 +295,8 @@ def test_who_has_no_time_leaves_the_queue(gate):
     workers.close()
 
 
-def test_a_full_queue_refuses(gate):
-    workers = Workers(gate, 1, limit=2)
+def test_full_queue_refuses_requests(gate):
+    workers = WorkerPool(gate, 1, limit=2)
     futures = [workers.submit(one(value), number) for value in (1,)]
     until(lambda: gate.order == [1])
     futures += [workers.submit(one(value), number) for value in (2, 3)]
@@ -316,9 +316,9 @@ class Queueing(Gate):
     queues = True
 
 
-def test_an_engine_with_a_queue_gets_requests_ahead():
+def test_engine_with_a_queue_gets_requests_ahead():
     gate = Queueing()
-    workers = Workers(gate, 1, limit=2)
+    workers = WorkerPool(gate, 1, limit=2)
     asking = []
     for value in (1, 2, 3):
         asking.append(in_thread(workers.run, one(value)))
@@ -336,7 +336,7 @@ def test_an_engine_with_a_queue_gets_requests_ahead():
     workers.close()
 
 
-def test_an_engine_without_a_queue_replaces_one_that_has_it():
+def test_engine_without_a_queue_replaces_one_that_has_it():
     """A resized model may run on another engine, which computes what it is given at once."""
 
     class Alone(Gate):
@@ -349,7 +349,7 @@ def test_an_engine_without_a_queue_replaces_one_that_has_it():
 
     turn = threading.Lock()
     gate, other = Queueing(), Alone()
-    workers = Workers(gate, 1)
+    workers = WorkerPool(gate, 1)
     first = [workers.submit(one(value), number) for value in range(4)]
     until(lambda: len(gate.order) == 4)
     waiting = [workers.submit(one(value), number) for value in range(4, 8)]
@@ -362,8 +362,8 @@ def test_an_engine_without_a_queue_replaces_one_that_has_it():
     workers.close()
 
 
-def test_closing_turns_away_who_waits_and_waits_for_who_runs(gate):
-    workers = Workers(gate, 1)
+def test_close_refuses_waiting_requests_and_waits_for_running_ones(gate):
+    workers = WorkerPool(gate, 1)
     futures = [workers.submit(one(value), number) for value in (1, 2)]
     until(lambda: gate.order == [1])
     closing = in_thread(workers.close)
@@ -380,9 +380,9 @@ def test_closing_turns_away_who_waits_and_waits_for_who_runs(gate):
             call()
 
 
-def test_a_callback_may_predict_and_close(gate):
+def test_callback_may_predict_and_close(gate):
     """It runs in the worker's thread: to wait there for a worker would be to wait for itself."""
-    workers = Workers(gate, 1)
+    workers = WorkerPool(gate, 1)
     seen: list = []
 
     def then(future):
@@ -395,8 +395,8 @@ def test_a_callback_may_predict_and_close(gate):
     assert seen == [14]
 
 
-def test_other_weights_go_on_with_the_state(gate):
-    workers = Workers(gate, 1)
+def test_exchanged_weights_keep_the_state(gate):
+    workers = WorkerPool(gate, 1)
     gate.open.release(2)
     workers.run(one(5))
     other = Gate()
@@ -409,9 +409,9 @@ def test_other_weights_go_on_with_the_state(gate):
     assert (gate.closed, other.closed) == (0, 1)
 
 
-def test_nothing_is_left_of_a_pool_that_nobody_has(gate):
+def test_threads_end_with_a_forgotten_pool(gate):
     before = threading.active_count()
-    workers = Workers(gate, 2)
+    workers = WorkerPool(gate, 2)
     gate.open.release(8)
     for future in [workers.submit(one(value), number) for value in range(8)]:
         future.result(LONG)
@@ -423,7 +423,7 @@ def test_nothing_is_left_of_a_pool_that_nobody_has(gate):
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one processor only")
-def test_each_worker_has_its_processor_and_callers_keep_theirs():
+def test_workers_run_on_their_cores_and_callers_keep_theirs():
     cores = sorted(os.sched_getaffinity(0))[:2]
     seen: list = []
 
@@ -433,7 +433,7 @@ def test_each_worker_has_its_processor_and_callers_keep_theirs():
             return super().compute(arrays, state)
 
     where = Where()
-    workers = Workers(where, 2, cores)
+    workers = WorkerPool(where, 2, cores)
     futures = [workers.submit(one(value), number) for value in range(2)]  # in the workers' threads
     until(lambda: len(seen) == 2)
     assert sorted(seen, key=min) == [{cores[0]}, {cores[1]}]
@@ -450,7 +450,7 @@ def test_each_worker_has_its_processor_and_callers_keep_theirs():
 
 def test_many_threads_lose_no_request(gate):
     """Callers, futures, timeouts and cancellations at once: each ends in exactly one way."""
-    workers = Workers(gate, 3, limit=50)
+    workers = WorkerPool(gate, 3, limit=50)
     gate.open.release(100_000)
     ends: list[str] = []
 
@@ -487,7 +487,7 @@ def test_many_threads_lose_no_request(gate):
     workers.close()
 
 
-def test_what_begins_after_an_exchange_has_the_new_weights_and_none_runs_after_the_end():
+def test_requests_after_an_exchange_have_the_new_weights_and_none_runs_after_the_end():
     """Callers and futures on two workers while executables are exchanged; no two requests share a worker."""
 
     class Version(Gate):
@@ -506,7 +506,7 @@ def test_what_begins_after_an_exchange_has_the_new_weights_and_none_runs_after_t
             return [np.float32([self.version])]
 
     known, last = 0, 200
-    workers = Workers(Version(known), 2)
+    workers = WorkerPool(Version(known), 2)
 
     def client(way):
         with suppress(ModelStateError):  # at the end
@@ -516,7 +516,7 @@ def test_what_begins_after_an_exchange_has_the_new_weights_and_none_runs_after_t
                 assert version >= before
 
     threads = [in_thread(client, way) for way in (0, 1, 1)]
-    with patch("pinnace.serving.pool._kinds", return_value=[]):  # of states, one of which is a lock here
+    with patch("pinnace.serving.pool._states", return_value=[]):  # of states, one of which is a lock here
         for version in range(1, last + 1):
             workers.exchange(Version(version))
             known = version
@@ -526,8 +526,8 @@ def test_what_begins_after_an_exchange_has_the_new_weights_and_none_runs_after_t
         assert outcome == [None]
 
 
-def test_a_callback_that_raises_anything_costs_no_other_request(gate):
-    workers = Workers(gate, 1)
+def test_callback_that_raises_costs_no_other_request(gate):
+    workers = WorkerPool(gate, 1)
     first = workers.submit(one(1), number)
     first.add_done_callback(lambda _: sys.exit("by a callback"))
     gate.open.release(3)
@@ -538,7 +538,7 @@ def test_a_callback_that_raises_anything_costs_no_other_request(gate):
 
 def test_each_callback_may_submit_the_next(gate):
     """A chain of any length: its stack does not grow."""
-    workers = Workers(gate, 1)
+    workers = WorkerPool(gate, 1)
     length = 2 * sys.getrecursionlimit()
     done = threading.Event()
     left = iter(range(1, length))
@@ -558,9 +558,9 @@ def test_each_callback_may_submit_the_next(gate):
     workers.close()
 
 
-def test_a_callback_may_wait_for_any_number_of_its_requests(gate):
+def test_callback_may_wait_for_any_number_of_its_requests(gate):
     """Those beyond a hundred were left to a worker: the one that waited for them."""
-    workers = Workers(gate, 1)
+    workers = WorkerPool(gate, 1)
     done = Future()
 
     def then(_):
@@ -574,7 +574,7 @@ def test_a_callback_may_wait_for_any_number_of_its_requests(gate):
     workers.close()
 
 
-def test_close_waits_for_what_is_tried_out():
+def test_close_waits_for_a_trial():
     """Weights that are lent are freed with the executable."""
 
     class Closing(Gate):
@@ -589,7 +589,7 @@ def test_close_waits_for_what_is_tried_out():
             return [arrays[0] * 2]
 
     seen, threads = [], []
-    workers = Workers(Closing(), 1)
+    workers = WorkerPool(Closing(), 1)
     assert number(workers.try_out(one(1))) == 2
     threads[0].join(LONG)
     assert (seen, workers.executable.closed) == ([0], 1)
@@ -604,22 +604,14 @@ class Ringing(Gate):
         return [arrays[0] * 2]
 
 
-@pytest.mark.parametrize("ask", ["run", "timeout", "submit", "try_out", "exchange"])
-def test_the_handler_of_a_signal_cannot_predict_on_what_it_interrupts(ask):
-    """Also where a worker is idle: it may have come in between the lines that take one."""
-    workers, other, outcome = Workers(Ringing(), 2), Workers(Gate(), 1), []
+@pytest.mark.parametrize("timeout", [None, LONG])
+def test_signal_handler_cannot_predict_on_the_worker_that_it_interrupts(timeout):
+    workers, other, outcome = WorkerPool(Ringing(), 1), WorkerPool(Gate(), 1), []
     other.executable.open.release(1)
-    calls = {
-        "run": lambda: workers.run(one(3)),
-        "timeout": lambda: workers.run(one(3), timeout=LONG),
-        "submit": lambda: workers.submit(one(3), number),
-        "try_out": lambda: workers.try_out(one(3)),
-        "exchange": lambda: workers.exchange(Gate()),
-    }
 
     def handler(*_):
         with pytest.raises(ModelStateError, match="interrupted another one of the same model and thread"):
-            calls[ask]()
+            workers.run(one(3), timeout=timeout)
         outcome.append(number(other.run(one(5))))
         outcome.append(workers.stats().busy)
 
@@ -636,62 +628,8 @@ def test_the_handler_of_a_signal_cannot_predict_on_what_it_interrupts(ask):
     other.close()
 
 
-def test_the_handler_of_a_signal_predicts_at_any_moment():
-    class Instant(Gate):
-        def compute(self, arrays, state):
-            return [arrays[0] * 2]
-
-    workers, outcome = Workers(Instant(), 1), []
-
-    def handler(*_):
-        with suppress(ModelStateError):
-            assert number(workers.run(one(3))) == 6
-        outcome.append(3)
-
-    before = signal.signal(signal.SIGALRM, handler)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 1e-3, 1e-3)
-        while len(outcome) < 300:
-            assert number(workers.run(one(1))) == 2
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    assert workers.stats().busy == 0
-    workers.close()
-
-
-@pytest.mark.parametrize("timeout", [None, LONG])
-def test_a_signal_at_any_moment_costs_no_worker(timeout):
-    class TimeIsUpError(Exception):
-        pass
-
-    def ring(*_):
-        raise TimeIsUpError
-
-    class Instant(Gate):
-        def compute(self, arrays, state):
-            return [arrays[0] * 2]
-
-    workers = Workers(Instant(), 1)
-    rng = np.random.default_rng(0)
-    before = signal.signal(signal.SIGALRM, ring)
-    try:
-        for _ in range(300):
-            try:
-                signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-4, 5e-4))
-                while True:
-                    workers.run(one(1), None, timeout)
-            except (TimeIsUpError, KeyError):  # Python's Thread.start may turn the one into the other
-                until(lambda: not workers.stats().busy)
-    finally:
-        signal.signal(signal.SIGALRM, before)
-    assert len(workers._idle()) == 1
-    assert number(workers.run(one(4), timeout=LONG)) == 8
-    workers.close()
-
-
 def test_nothing_is_tried_out_on_a_closed_model(gate):
-    workers = Workers(gate, 1)
+    workers = WorkerPool(gate, 1)
     workers.close()
     with pytest.raises(ModelStateError, match="closed"):
         workers.try_out(one(1))
@@ -701,7 +639,7 @@ FORGOTTEN = """
 import sys, time
 from tests.serving.test_pool import Gate, in_thread, one, queued
 from pinnace.serving.batching import Batching
-from pinnace.serving.pool import Workers
+from pinnace.serving.pool import WorkerPool
 
 class Slow:
     def __del__(self, sleep=time.sleep, write=sys.stdout.write):
@@ -710,7 +648,7 @@ class Slow:
 
 gate = Gate()
 gate.slow = Slow()
-pool = Workers(gate, 2)
+pool = WorkerPool(gate, 2)
 callers = [in_thread(pool.run, one(1)) for _ in range(5)]
 queued(pool, 3)
 gate.open.release(5)
@@ -720,7 +658,7 @@ del gate, pool, callers, thread, _
 """
 
 
-def test_what_a_forgotten_pool_frees_is_freed_before_the_process_ends():
+def test_forgotten_pool_is_freed_before_the_process_ends():
     """An engine that frees a model in a thread of an ending interpreter aborts the process."""
     root = Path(__file__).parents[2]
     done = subprocess.run(

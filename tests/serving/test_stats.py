@@ -5,14 +5,14 @@ import pytest
 
 from pinnace.errors import ArgumentValueError
 from pinnace.serving.stats import Stats, latency
-from pinnace.serving.tally import Tally
+from pinnace.serving.worker import Counts
 
 
 def test_a_histogram_of_known_times():
-    tally = Tally()
+    counts = Counts()
     for milliseconds in (1, 1, 1, 10, 100):
-        tally.count(milliseconds * 1_000_000)
-    seen = latency([tally, Tally()])
+        counts.count(milliseconds * 1_000_000)
+    seen = latency([counts, Counts()])
     assert sum(seen.counts) == 5
     assert seen.total == 113
     assert seen.mean == 113 / 5
@@ -22,9 +22,9 @@ def test_a_histogram_of_known_times():
 
 @pytest.mark.parametrize("nanoseconds", [0, 1, 2, 31, 32, 63, 64, 65, 1000, 123_456_789, 5 * 10**18])
 def test_a_time_lies_between_the_bounds_of_its_step(nanoseconds):
-    tally = Tally()
-    tally.count(nanoseconds)
-    seen = latency([tally])
+    counts = Counts()
+    counts.count(nanoseconds)
+    seen = latency([counts])
     step = seen.counts.index(1)
     assert (-1 if step == 0 else seen.bounds[step - 1]) < nanoseconds / 1e6 <= seen.bounds[step]
 
@@ -32,10 +32,10 @@ def test_a_time_lies_between_the_bounds_of_its_step(nanoseconds):
 def test_percentiles_are_right_within_two_percent():
     """The bounds of steps are 3 % apart, and the middle is given."""
     taken = np.random.default_rng(0).lognormal(15, 2, 20000).astype(int)
-    tally = Tally()
+    counts = Counts()
     for nanoseconds in taken:
-        tally.count(int(nanoseconds))
-    seen = latency([tally])
+        counts.count(int(nanoseconds))
+    seen = latency([counts])
     for percent in (0.1, 1, 25, 50, 90, 99, 99.9):
         exact = np.percentile(taken, percent, method="inverted_cdf") / 1e6
         assert seen.percentile(percent) == pytest.approx(exact, rel=0.02)
@@ -44,14 +44,14 @@ def test_percentiles_are_right_within_two_percent():
 @pytest.mark.parametrize("percent", [-0.1, 100.1, math.nan])
 def test_percentiles_outside_of_0_to_100(percent):
     with pytest.raises(ArgumentValueError, match="between 0 and 100"):
-        latency([Tally()]).percentile(percent)
+        latency([Counts()]).percentile(percent)
 
 
 def test_a_summary_in_one_line():
-    tally = Tally()
+    counts = Counts()
     for milliseconds in (1, 1, 1, 10):
-        tally.count(milliseconds * 1_000_000)
-    found = Stats(2, 1, 3, 4, 0, 0, 0, 0, latency([tally]), seconds=8)
+        counts.count(milliseconds * 1_000_000)
+    found = Stats(2, 1, 3, 4, 0, 0, 0, 0, latency([counts]), seconds=8)
     assert (found.p50, found.p99, found.qps) == (
         found.latency.percentile(50),
         found.latency.percentile(99),
@@ -62,10 +62,10 @@ def test_a_summary_in_one_line():
 
 
 def test_of_nothing():
-    seen = latency([Tally()])
+    seen = latency([Counts()])
     assert (seen.mean, seen.percentile(99), seen.total) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("field", ["served", "failed", "batches"])
 def test_a_new_tally_has_counted_nothing(field):
-    assert getattr(Tally(), field) == 0
+    assert getattr(Counts(), field) == 0

@@ -26,7 +26,7 @@ from pinnace.errors import (
 from pinnace.machine.memory import give_back, private
 from pinnace.options import arguments
 from pinnace.options.arguments import check_timeout, check_type
-from pinnace.serving.pool import Workers
+from pinnace.serving.pool import WorkerPool
 from pinnace.serving.threads import WorkerGroup
 from pinnace.tensors.gears import limited
 from pinnace.tensors.given import Given, check_inputs
@@ -336,7 +336,7 @@ class BaseModel(EngineOwner):
         posts = [
             WorkerGroup(other.build(), other.target.parallel_requests, other.target.cores) for other in others
         ]
-        workers = Workers(executable, count, origin.target.cores, limit, batching, posts)
+        workers = WorkerPool(executable, count, origin.target.cores, limit, batching, posts)
         devices = ", ".join(one.target.place for one in (origin, *others))
         inputs = limited(executable.inputs, *origin.target.gears)
         exchange = Exchange(origin, others)
@@ -355,7 +355,7 @@ class BaseModel(EngineOwner):
 
     def _run_on(
         self,
-        workers: Workers,
+        workers: WorkerPool,
         devices: str,
         exchange: Exchange | NoExchange,
         offer: Offer | None = None,

@@ -11,7 +11,7 @@ import numpy as np
 from pinnace.building.exchange import Exchange, NoExchange
 from pinnace.engines.protocol import refusal_of
 from pinnace.errors import EngineError, ModelStateError, UnsupportedModelError, warn
-from pinnace.serving.pool import Workers
+from pinnace.serving.pool import WorkerPool
 from pinnace.shapes import Shape, is_free
 from pinnace.tensors.inputs import Host, InputPorts
 from pinnace.tensors.outputs import OutputPorts
@@ -33,7 +33,7 @@ class BuiltModel:
 
     def __init__(
         self,
-        workers: Workers,
+        workers: WorkerPool,
         offer: Offer | None,
         exchange: Exchange | NoExchange,
         shapes: tuple[Shape, ...],

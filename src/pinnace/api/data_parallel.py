@@ -26,10 +26,10 @@ from pinnace.options.settings import Settings
 from pinnace.options.table import CHOSEN, PARALLEL, SPLIT
 from pinnace.options.target import Target
 from pinnace.serving import ray as cluster
-from pinnace.serving.control import Message
-from pinnace.serving.crew import Crew, CrewWorkers, PieceWorker
-from pinnace.serving.processes import SLOTS, Job, ProcessPlace
-from pinnace.serving.splitting import SharedTally, SplitPlan, SplitRequest, freed
+from pinnace.serving.channel import Message
+from pinnace.serving.processes import SLOTS, Job, ProcessReplica
+from pinnace.serving.replicas import PartWorker, ReplicaSet, ReplicaWorkerPool
+from pinnace.serving.splitting import SharedCounts, SplitPlan, SplitRequest, freed
 from pinnace.serving.stats import Stats, latency
 from pinnace.tensors.given import Given
 from pinnace.tensors.inputs import InputPorts
@@ -59,7 +59,7 @@ class DataParallel(EngineOwner):
     """
 
     ports: type[InputPorts] = InputPorts
-    worker: type[PieceWorker] = PieceWorker
+    worker: type[PartWorker] = PartWorker
 
     def __init__(
         self,
@@ -90,14 +90,14 @@ class DataParallel(EngineOwner):
         self._model_path = model_path
         self._axis = axis
         self._warned: set[str] = set()
-        self._tally = SharedTally()
-        self._crew = _crew(os.path.abspath(model_path), context, device_ids, settings)
-        self._workers = CrewWorkers(self._crew, worker=self.worker)
+        self._counts = SharedCounts()
+        self._replicas = _replicas(os.path.abspath(model_path), context, device_ids, settings)
+        self._workers = ReplicaWorkerPool(self._replicas, worker=self.worker)
         self._finalizer = weakref.finalize(self, self._workers.close)
         try:
-            inputs, outputs = self._crew.inputs, self._crew.outputs
+            inputs, outputs = self._replicas.inputs, self._replicas.outputs
             self._plan = SplitPlan.of(inputs, outputs, axis, split)
-            refusal = refusal_of([self._crew.info])
+            refusal = refusal_of([self._replicas.info])
             self._inputs = self.ports(inputs, self._plan.shapes, refusal)
             self._outputs = OutputPorts(outputs)
         except BaseException:
@@ -108,13 +108,13 @@ class DataParallel(EngineOwner):
         return f"model_path: {self._model_path},\ndevices: {', '.join(self.devices)}."
 
     def _shown(self) -> Shown:
-        facts = [os.path.basename(self._model_path), *self.devices, self._crew.info.get("engine", "")]
+        facts = [os.path.basename(self._model_path), *self.devices, self._replicas.info.get("engine", "")]
         return Shown(type(self).__name__, facts, self._inputs.ports, self._outputs.ports)
 
     @property
     def devices(self) -> list[str]:
         """Names of the devices."""
-        return self._crew.devices
+        return self._replicas.devices
 
     def close(self) -> None:
         """Wait for running predictions, fail the waiting ones, and end the processes."""
@@ -142,7 +142,7 @@ class DataParallel(EngineOwner):
             return str(os.getpid())
         if key == "device":
             return ", ".join(self.devices)
-        info = self._crew.info
+        info = self._replicas.info
         if key in info or key in SOMETIMES:
             return info.get(key, "")
         return no_fact(key, *info, "current_pid", "device")
@@ -179,7 +179,7 @@ class DataParallel(EngineOwner):
     def _submit(self, inputs: Given) -> SplitRequest:
         arrays = self._inputs.arrays(inputs)
         request = SplitRequest(
-            self._plan, arrays, len(self.devices), self._outputs, self._tally, self._give_up
+            self._plan, arrays, len(self.devices), self._outputs, self._counts, self._workers
         )
         try:
             for part in request.parts:
@@ -189,34 +189,28 @@ class DataParallel(EngineOwner):
             raise
         return request
 
-    def _give_up(self, request: SplitRequest) -> None:
-        with self._tally.lock:
-            self._tally.withdrawn += 1
-        for part in request.parts:
-            self._workers.give_up(part)
-
     def stats(self) -> DeviceStats:
         """Return counts and latencies of predictions, and counts of restarts."""
-        crew, tally, queue = self._crew, self._tally, self._workers.stats()
+        replicas, counts, queue = self._replicas, self._counts, self._workers.stats()
         return DeviceStats(
-            workers=len(crew),
-            busy=crew.busy,
+            workers=len(replicas),
+            busy=replicas.busy,
             queued=queue.queued,
-            served=tally.served,
-            failed=tally.failed,
+            served=counts.served,
+            failed=counts.failed,
             refused=0,
-            withdrawn=tally.withdrawn,
+            withdrawn=counts.withdrawn,
             batches=0,
-            latency=latency([tally]),
+            latency=latency([counts]),
             seconds=queue.seconds,
-            restarts=crew.restarts,
-            retried=crew.retried,
+            restarts=replicas.restarts,
+            retried=replicas.retried,
         )
 
     @property
     def pids(self) -> list[int]:
         """Ids of the running processes; on a cluster, each on its node."""
-        return self._crew.pids
+        return self._replicas.pids
 
 
 @dataclass(frozen=True, repr=False)
@@ -238,12 +232,12 @@ def _check(device_ids: list[int] | None, axis: int) -> None:
         raise ArgumentValueError(f"axis must be a non-negative int, but got {axis}.")
 
 
-def _crew(path: str, context: Context, device_ids: list[int] | None, settings: Settings) -> Crew:
+def _replicas(path: str, context: Context, device_ids: list[int] | None, settings: Settings) -> ReplicaSet:
     if context.parallel.cluster:
         _check_numbers(device_ids)
-        return cluster.crew(path, context, settings, len(device_ids or ()))
+        return cluster.replicas(path, context, settings, len(device_ids or ()))
     jobs = [_job(path, target, settings) for target in _targets(context, device_ids)]
-    return Crew([ProcessPlace(job) for job in jobs], SLOTS)
+    return ReplicaSet([ProcessReplica(job) for job in jobs], SLOTS)
 
 
 def _check_numbers(device_ids: list[int] | None) -> None:
@@ -270,10 +264,10 @@ def _targets(context: Context, device_ids: list[int] | None) -> list[Target]:
 
 def _job(path: str, target: Target, settings: Settings) -> Job:
     device = target.place
-    told: Message = {
+    message: Message = {
         "model": path,
         "target": asdict(target),
         "sections": {section: dict(values) for section, values in settings.sections.items()},
         "folder": settings.folder,
     }
-    return Job(device, told)
+    return Job(device, message)

@@ -60,7 +60,7 @@ class RunnerConfig(Parallel):
 
 
 class ModelParallelRunner(BaseModel):
-    """Workers over one compiled model, for the threads of a server.
+    """WorkerPool over one compiled model, for the threads of a server.
 
     Any number of threads may call `predict`; as many predictions as there are workers run in parallel, the
     others wait and are served in order of arrival. All workers share one executable and its weights; each has
@@ -168,7 +168,7 @@ class ModelParallelRunner(BaseModel):
             from pinnace.serving import ray as cluster
 
             actors = cluster.workers(model, context, parallel, settings, limit, batching)
-            self._run_on(actors, ", ".join(actors.crew.devices), NoExchange(_ON_CLUSTER))
+            self._run_on(actors, ", ".join(actors.replicas.devices), NoExchange(_ON_CLUSTER))
             return
         target_of = partial(partial, to_target, context, parallel.workers_num)
         origin, *others = (

@@ -15,18 +15,17 @@ from pinnace.errors import EngineError
 from pinnace.machine.cores import bound
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
-from pinnace.serving.control import Control, Message, as_message, ports_said
-from pinnace.serving.slots import Slot
-from pinnace.serving.stopping import Stoppable
+from pinnace.serving.channel import Channel, Message, Slot, encode_error, encode_ports
+from pinnace.serving.worker import Stoppable
 from pinnace.types import Array, Port
 
 
-def main(told: Message) -> None:
+def main(start: Message) -> None:
     """Serve the parent process until it closes the connection."""
     for sign in (signal.SIGINT, signal.SIGTERM):
         signal.signal(sign, signal.SIG_IGN)  # the parent gets it too, from a terminal or systemd, and decides
-    control = Control(socket.socket(fileno=told["control"]))
-    slots = [Slot((into, out)) for into, out in told["slots"]]
+    control = Channel(socket.socket(fileno=start["control"]))
+    slots = [Slot(*descriptors) for descriptors in start["slots"]]
     try:
         job = control.receive()
         if job is None:
@@ -39,32 +38,32 @@ def main(told: Message) -> None:
         info = {**origin.facts, **executable.info}
         del origin  # with what it holds of the file
         _check(executable.inputs + executable.outputs)
-        ports = {"inputs": ports_said(executable.inputs), "outputs": ports_said(executable.outputs)}
+        ports = {"inputs": encode_ports(executable.inputs), "outputs": encode_ports(executable.outputs)}
     except BaseException as error:
-        control.send({"error": as_message(error)})
+        control.send({"error": encode_error(error)})
         return
     sys.stderr.flush()
     control.send({**ports, "info": info})
-    os.dup2(told["stderr"], 2)
-    place, stops = _SlotRunner(slots, executable), Control(socket.socket(fileno=told["stops"]))
-    threading.Thread(target=_heed, args=(stops, place), daemon=True).start()
+    os.dup2(start["stderr"], 2)
+    runner, stops = _SlotRunner(slots, executable), Channel(socket.socket(fileno=start["stops"]))
+    threading.Thread(target=_serve_stops, args=(stops, runner), daemon=True).start()
     with bound(target.cores[:1]):
-        _serve(control, place)
+        _serve(control, runner)
 
 
-def _heed(stops: Control, place: _SlotRunner) -> None:
+def _serve_stops(stops: Channel, runner: _SlotRunner) -> None:
     """Stop the requests that the parent gives up."""
     while (message := stops.receive()) is not None:
-        place.stop(message["stop"])
+        runner.stop(message["stop"])
 
 
-def _serve(control: Control, place: _SlotRunner) -> None:
+def _serve(control: Channel, runner: _SlotRunner) -> None:
     while (message := control.receive()) is not None:
         number = message["run"]
         try:
-            shapes = place.run(number, message["shapes"], message["request"])
+            shapes = runner.run(number, message["shapes"], message["request"])
         except Exception as error:
-            answer: Message = {"slot": number, "error": as_message(error)}
+            answer: Message = {"slot": number, "error": encode_error(error)}
         else:
             answer = {"slot": number, "shapes": shapes}
         try:

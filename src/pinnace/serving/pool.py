@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import math
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from time import monotonic, perf_counter_ns
 from typing import TYPE_CHECKING, TypeVar
 
-from pinnace.errors import (
-    DataMismatchError,
-    EngineError,
-    ModelStateError,
-    QueueFullError,
-    warn,
-)
+from pinnace.errors import DataMismatchError, EngineError, ModelStateError, QueueFullError, warn
 from pinnace.machine.cores import bound
-from pinnace.serving.request import Blocking, Request, timed_out
+from pinnace.serving.request import BlockingRequest, Request, timed_out
 from pinnace.serving.threads import WorkerGroup, WorkerThreads
-from pinnace.serving.visit import visits, visits_once
 from pinnace.serving.worker import Worker, elements
 
 T = TypeVar("T")
@@ -32,11 +26,6 @@ if TYPE_CHECKING:  # importing an engine is slow, and every process imports this
     from pinnace.serving.stats import Stats
     from pinnace.types import Array
 
-
-def _kinds(executable: Executable) -> list[tuple[object, object]]:
-    return [(value.shape, value.dtype) for value in executable.execution().state]
-
-
 _CROWD = 4
 """Waiting requests per worker above which all requests go through the queue for `_CROWDED` ns.
 
@@ -46,7 +35,7 @@ Going through the queue costs one thread wake-up.
 """
 _CROWDED = 20_000_000
 
-_PLACES = 4
+_AHEAD = 4
 """Requests per worker that an engine with a queue of its own gets at once.
 
 It starts the next one as soon as a core is free, where a worker passes the results on first and waits for
@@ -54,14 +43,8 @@ Python's lock. With 2, five clients of two workers got 0.95 to 0.99 of what they
 one.
 """
 
-_WITHIN = 100
-"""Maximum of nested requests that callbacks of one request submit and run at once; more go to the queue.
 
-If each callback submits the next request, all of them are on the stack together.
-"""
-
-
-class Workers(WorkerThreads):
+class WorkerPool(WorkerThreads):
     """`count` workers that run one executable, first come, first served, each with its own state.
 
     A caller that finds an idle worker runs on it in its own thread, unless the queue was crowded just before,
@@ -72,7 +55,7 @@ class Workers(WorkerThreads):
 
     Each worker is bound to one of `cores` in turn. `limit` is the number of requests that may wait, 0 for no
     limit. `others` are more workers behind the same queue with executables of their own: the same model on
-    other devices. If the engine queues requests too, `_PLACES` times as many run; those beyond `count` count
+    other devices. If the engine queues requests too, `_AHEAD` times as many run; those beyond `count` count
     as waiting.
     """
 
@@ -92,7 +75,7 @@ class Workers(WorkerThreads):
             batching.check(executable)
         self._count = count + sum(group.count for group in others)
         if executable.queues and batching is None:
-            count = min(_PLACES * count, count + (limit or sys.maxsize))
+            count = min(_AHEAD * count, count + (limit or sys.maxsize))
         super().__init__([WorkerGroup(executable, count, cores), *others], worker or self.kind)
         self._limit, self._batching = limit, batching
         self._direct = batching is None or not batching.delay
@@ -109,51 +92,41 @@ class Workers(WorkerThreads):
         `timeout` seconds. If a signal handler raises, the request is given up, as after its timeout.
         """
         arrived = perf_counter_ns()
-        visit = self._visits.here
-        if visit.is_inside:  # called by a callback of a future: waiting for a worker would deadlock
-            self._check_open()
-            return visit.own().run(arrays, outputs, arrived)
-        worker: Worker | None = None
-        turn = 0
-        try:
-            visit.is_inside = True
-            if timeout is None and self._direct and arrived > self._crowded_until and not self._waiting:
-                for idle in self._places:
-                    try:
-                        del idle.token[0]
-                    except KeyError:
-                        continue
-                    worker, turn = idle, idle.turn  # no call before: a signal handler could raise in it
-                    break
-            if worker is not None:
-                if not self._waiting and (
-                    not visit.handles_signals or worker.quick is math.inf or elements(arrays) <= worker.quick
-                ):
-                    if self._closed:
-                        self._check_open()
-                    if worker.executable is not self._executables[worker.group]:
-                        worker.adopt(self._executables[worker.group])
-                    if not worker.cores:
-                        return worker.run(arrays, outputs, arrived)
-                    with bound(worker.cores):
-                        return worker.run(arrays, outputs, arrived)
-                self._give_back(worker, turn)
-                worker = None
-            return self._wait_for(Blocking(arrays, outputs if timeout is None else None, arrived), timeout)
-        finally:
-            try:
-                if worker is not None:
-                    self._give_back(worker, turn)
-            except BaseException:  # a signal handler raised
-                self._give_back(worker, turn)  # type: ignore[arg-type]
-                raise
-            finally:
-                visit.is_inside = False
+        if timeout is None and self._direct and arrived > self._crowded_until and not self._waiting:
+            me = threading.get_ident()
+            for worker in self._active:
+                if not worker.lock.acquire(False):
+                    continue
+                worker.user = me
+                try:
+                    if not self._waiting and (
+                        me != self._main or worker.quick is math.inf or elements(arrays) <= worker.quick
+                    ):
+                        if self._closed or worker.executable is not self._executables[worker.group]:
+                            self._check_open()
+                            worker.adopt(self._executables[worker.group])
+                        if not worker.cores:
+                            return worker.run(arrays, outputs, arrived)
+                        with bound(worker.cores):
+                            return worker.run(arrays, outputs, arrived)
+                finally:
+                    self._release(worker)
+                break
+        return self._wait_for(BlockingRequest(arrays, outputs if timeout is None else None, arrived), timeout)
 
-    def _wait_for(self, request: Blocking, timeout: float | None) -> list[Array]:
+    def _wait_for(self, request: BlockingRequest, timeout: float | None) -> list[Array]:
         """Queue a request and wait for its results."""
+        if (worker := self._held()) is not None:  # waiting for a worker could be waiting for this one
+            self._check_open()
+            if worker.thread is not threading.current_thread():
+                raise ModelStateError(
+                    "this prediction interrupted another one of the same model and thread, which cannot "
+                    "continue before it ends: predict in another thread, not in a signal handler or a "
+                    "finalizer"
+                )
+            return worker.run(request.arrays, request.outputs, request.arrived)
         try:
-            self._put(request)
+            self.enqueue(request)
             done = request.wait(timeout)
         except BaseException:  # KeyboardInterrupt
             request.given_up = True
@@ -175,14 +148,13 @@ class Workers(WorkerThreads):
         Raises as `run` does, except for errors of the run itself and `PredictTimeoutError`, which the future
         gets.
         """
-        from pinnace.serving.submitted import Submitted
+        from pinnace.serving.futures import SubmittedRequest
 
-        request = Submitted(arrays, present, self.give_up, self.run_now)
+        request = SubmittedRequest(self, arrays, present)
         self.enqueue(request)
         request.expire_after(timeout)
         return request
 
-    @visits_once
     def try_out(self, arrays: Sequence[Array]) -> list[Array] | None:
         """Run a request on a temporary state, without counting it. Returns None if the engine fails."""
         with self._trial:
@@ -192,7 +164,6 @@ class Workers(WorkerThreads):
             except EngineError:
                 return None
 
-    @visits_once
     def exchange(self, *executables: Executable) -> None:
         """Replace the executables, one for each device, and keep the states.
 
@@ -200,54 +171,45 @@ class Workers(WorkerThreads):
         `ModelStateError` if closed, `DataMismatchError` if the states do not fit, `ConfigError` if the new
         executables cannot batch requests as configured.
         """
-        with self._lock:
+        with self._changed:
             if self._closed:
                 raise ModelStateError("the model was closed while its weights or shapes were exchanged")
             if self._batching is not None:
                 self._batching.check(executables[0])
-            if _kinds(executables[0]) != _kinds(self.executable):
+            if _states(executables[0]) != _states(self.executable):
                 raise DataMismatchError("the model would keep values of other shapes between predictions")
             self._executables = executables
-            self._places = self._workers if executables[0].queues else self._workers[: self._count]
+            self._active = self._workers if executables[0].queues else self._workers[: self._count]
             self._adopt()
 
-    @visits
     def stats(self) -> Stats:
         """Return counts of requests and workers."""
         from pinnace.serving.stats import Stats, latency
 
-        with self._lock:
-            tallies = [worker.tally for worker in self._workers]
-            taken = sum(not worker.idle for worker in self._workers)
+        with self._changed:
+            counts = [worker.counts for worker in self._workers]
+            taken = sum(worker.lock.locked() for worker in self._workers)
             busy = min(taken, self._count)
             return Stats(
                 workers=self._count,
                 busy=busy,
                 queued=len(self._waiting) + taken - busy,
-                served=sum(t.served for t in tallies),
-                failed=sum(t.failed for t in tallies),
+                served=sum(c.served for c in counts),
+                failed=sum(c.failed for c in counts),
                 refused=self._refused,
-                withdrawn=self._withdrawn + sum(t.withdrawn for t in tallies),
-                batches=sum(t.batches for t in tallies),
-                latency=latency(tallies),
+                withdrawn=self._withdrawn + sum(c.withdrawn for c in counts),
+                batches=sum(c.batches for c in counts),
+                latency=latency(counts),
                 seconds=monotonic() - self._began,
             )
 
-    def enqueue(self, request: Request) -> None:
-        """Queue a request. Raises as `submit` does."""
-        own = self._visits.here.worker
-        if own is not None and own.within < _WITHIN:  # called from the callback of a future
-            self._check_open()
-            own.within += 1
-            self._perform(own, [request])
-            return
-        self._put_alone(request)
+    # -- the queue ---------------------------------------------------------------------------------------
 
-    def _put(self, request: Request) -> None:
-        """Queue a request and wake an idle worker for it."""
-        with self._lock:
+    def enqueue(self, request: Request) -> None:
+        """Queue a request and wake an idle worker for it. Raises as `submit` does."""
+        with self._changed:
             self._check_open()
-            waiting, ahead = len(self._waiting), len(self._places) - self._count
+            waiting, ahead = len(self._waiting), len(self._active) - self._count
             if self._limit and waiting - len(self._idle()) + ahead >= self._limit:
                 self._refused += 1
                 raise QueueFullError(
@@ -257,7 +219,7 @@ class Workers(WorkerThreads):
             if waiting >= _CROWD * self._count:
                 self._crowded_until = request.arrived + _CROWDED
             self._waiting.append(request)
-            idle = self._idle()  # after the request is there: see `WorkerThreads`
+            idle = self._idle()  # after the request is there
             # The first idle workers were woken for the requests that wait already.
             worker = idle[min(waiting + 1, len(idle)) - 1] if idle else None
             if self._batching is not None:
@@ -265,20 +227,20 @@ class Workers(WorkerThreads):
         if worker is not None:
             self._wake(worker)
 
-    _put_alone = visits_once(_put)
-
-    def give_up(self, request: Request) -> bool:
-        """Remove a request from the queue, or stop its run if it is `done`. Returns True if it waited."""
-        if self.withdraw(request):
+    def give_up(self, *requests: Request) -> bool:
+        """Remove requests from the queue, or stop their runs if they are `done`. Returns True if all
+        waited.
+        """
+        waited = [self._withdraw(request) for request in requests]
+        if all(waited):
             return True
         for worker in self._workers:
             worker.stop_unwanted()
         return False
 
-    @visits
-    def withdraw(self, request: Request, is_over: bool = True) -> bool:
+    def _withdraw(self, request: Request, is_over: bool = True) -> bool:
         """Remove a request from the queue. Returns False if it is not there any more."""
-        with self._lock:
+        with self._changed:
             try:
                 self._waiting.remove(request)
             except ValueError:
@@ -286,41 +248,29 @@ class Workers(WorkerThreads):
             self._withdrawn += is_over
             return True
 
-    def run_now(self, request: Request) -> None:
-        """Run a waiting request here, if this thread is the worker that is about to wait for it."""
-        own = self._visits.here.worker
-        if own is not None and self.withdraw(request, is_over=False):
-            self._perform(own, [request])
+    def run_now(self, *requests: Request) -> None:
+        """Run waiting requests here, if this thread has a worker and is about to wait for them."""
+        if (worker := self._held()) is not None:
+            for request in requests:
+                if self._withdraw(request, is_over=False):
+                    self._perform(worker, [request])
+
+    # -- the workers -------------------------------------------------------------------------------------
 
     def _serve(self, worker: Worker) -> None:
         """Run queued requests until the queue is empty. Does nothing if the worker is taken."""
-        with self._lock:
+        with self._changed:
             if not self._waiting or not worker.taken():
                 return
         while batch := self._next(worker):
-            worker.within = 0
             self._perform(worker, batch)
 
-    def _perform(self, worker: Worker, batch: Sequence[Request]) -> None:
-        """Run requests, without those that were given up after they left the queue."""
-        begun = [request for request in batch if request.begin()]
-        if len(begun) < len(batch):
-            with self._lock:
-                self._withdrawn += len(batch) - len(begun)
-        if len(begun) == 1:
-            worker.perform(begun[0])
-        elif begun:
-            self._perform_together(worker, begun)
-
     def _next(self, worker: Worker) -> list[Request]:
-        """Return the oldest request, with those to be batched with it."""
-        with self._lock:
+        """Return the oldest request, with those to be batched with it; [] once the worker is released."""
+        with self._changed:
             worker.adopt(self._executables[worker.group])
-            if not self._waiting or worker not in self._places:
-                worker.turn += 1
-                worker.token[0] = None
-                if self._closed:
-                    self._changed.notify_all()
+            if not self._waiting or worker not in self._active:
+                worker.release()
                 return []
             batch = [self._waiting.popleft()]
             batching = self._batching
@@ -331,6 +281,17 @@ class Workers(WorkerThreads):
                     if left <= 0 or not self._changed.wait(left / 1e9):
                         break
             return batch
+
+    def _perform(self, worker: Worker, batch: Sequence[Request]) -> None:
+        """Run requests, without those that were given up after they left the queue."""
+        begun = [request for request in batch if request.begin()]
+        if len(begun) < len(batch):
+            with self._changed:
+                self._withdrawn += len(batch) - len(begun)
+        if len(begun) == 1:
+            worker.perform(begun[0])
+        elif begun:
+            self._perform_together(worker, begun)
 
     def _perform_together(self, worker: Worker, batch: Sequence[Request]) -> None:
         """Run requests as a batch. If that fails, run each alone, so that only faulty ones get errors."""
@@ -358,3 +319,8 @@ class Workers(WorkerThreads):
             self._batching = None
             warn(f"[runner] max_batch_size: requests run one by one from now on: {error}")
             return None
+
+
+def _states(executable: Executable) -> list[tuple[object, object]]:
+    """Return the shapes and dtypes of the values that an executable keeps."""
+    return [(value.shape, value.dtype) for value in executable.execution().state]

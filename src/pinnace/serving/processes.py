@@ -1,4 +1,4 @@
-"""Places that are processes of this machine, one for each device.
+"""Replicas that are processes of this machine, one for each device.
 
 Each process has two slots of shared memory: the next request is written while one is computed.
 """
@@ -22,19 +22,18 @@ from typing import IO
 import numpy as np
 
 from pinnace.errors import DeviceUnavailableError, EngineError
-from pinnace.serving.control import Control, Message, as_error, ports_of
-from pinnace.serving.crew import Halt, Place, PlaceLostError, T, Take
-from pinnace.serving.slots import DTypes, Slot
+from pinnace.serving.channel import Channel, DTypes, Message, Slot, decode_error, decode_ports
+from pinnace.serving.replicas import Cancellation, Replica, ReplicaLostError, T, Take
 from pinnace.types import Array
 
 SLOTS = 2
 _ROOT = Path(__file__).parents[2]
 _CHILD = (
     "import json, sys; "
-    "told = json.loads(sys.argv[1]); "
-    "sys.path += [path for path in told['path'] if path not in sys.path]; "
+    "start = json.loads(sys.argv[1]); "
+    "sys.path += [path for path in start['path'] if path not in sys.path]; "
     "from pinnace.serving.device_process import main; "
-    "main(told)"
+    "main(start)"
 )
 
 
@@ -43,7 +42,7 @@ class Job:
     """The model that a process builds, as a message, and the device's name for error messages."""
 
     device: str
-    told: Message
+    message: Message
 
 
 class _Process:
@@ -58,19 +57,19 @@ class _Process:
         self._changed = threading.Condition()
         self._receiving = self._gone = False
         self._sent = 0  # requests so far; each one's number is its name
-        self.control, theirs = Control.pair()
-        self._stops, their_stops = Control.pair()
-        self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
+        self.control, theirs = Channel.pair()
+        self._stops, their_stops = Channel.pair()
+        self._printed: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         descriptors = [slot.descriptors for slot in self.slots]
         path = [entry for entry in (*sys.path, str(_ROOT)) if entry]
         stderr = _stderr()
         sockets = {"control": theirs.fileno(), "stops": their_stops.fileno()}
-        told = {**sockets, "slots": descriptors, "path": path, "stderr": stderr}
+        start = {**sockets, "slots": descriptors, "path": path, "stderr": stderr}
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _CHILD, json.dumps(told)],
+                [sys.executable, "-P", "-c", _CHILD, json.dumps(start)],
                 stdin=subprocess.DEVNULL,
-                stderr=self._said,
+                stderr=self._printed,
                 pass_fds=[*sockets.values(), stderr, *(d for pair in descriptors for d in pair)],
             )
         except OSError as error:
@@ -81,7 +80,7 @@ class _Process:
             their_stops.close()
             os.close(stderr)
         with suppress(OSError):  # it has ended: `wait_until_ready` reports how
-            self.control.send(job.told)
+            self.control.send(job.message)
 
     @property
     def pid(self) -> int:
@@ -93,19 +92,19 @@ class _Process:
         message = self.control.receive()
         if message is None or "error" in message:
             died = self.end()
-            self._said.seek(0)
-            printed = self._said.read()[-4000:].decode(errors="replace").strip()
+            self._printed.seek(0)
+            printed = self._printed.read()[-4000:].decode(errors="replace").strip()
             self.close()
             if message is not None:
-                raise as_error(message["error"], self._device)
+                raise decode_error(message["error"], self._device)
             raise DeviceUnavailableError(f"{died} before it was ready{': ' * bool(printed)}{printed}")
-        self._pass_on()
-        self._into: DTypes = [port.dtype.to_numpy() for port in ports_of(message["inputs"])]
-        self._out: DTypes = [port.dtype.to_numpy() for port in ports_of(message["outputs"])]
+        self._show_output()
+        self._into: DTypes = [port.dtype.to_numpy() for port in decode_ports(message["inputs"])]
+        self._out: DTypes = [port.dtype.to_numpy() for port in decode_ports(message["outputs"])]
         return message
 
-    def run(self, arrays: Sequence[Array], take: Take[T], halt: Halt) -> T:
-        """Compute; see `Place.run`. At most as many requests as slots may run."""
+    def run(self, arrays: Sequence[Array], take: Take[T], cancellation: Cancellation) -> T:
+        """Compute; see `Replica.run`. At most as many requests as slots may run."""
         with self._changed:
             number = self._free.pop()
         slot = self.slots[number]
@@ -113,9 +112,9 @@ class _Process:
             shapes = [array.shape for array in arrays]
             for view, array in zip(slot.inputs.views(shapes, self._into), arrays, strict=True):
                 np.copyto(view, array)
-            answer = self._answer(number, {"run": number, "shapes": shapes}, halt)
+            answer = self._answer(number, {"run": number, "shapes": shapes}, cancellation)
             if "error" in answer:
-                raise as_error(answer["error"], self._device)
+                raise decode_error(answer["error"], self._device)
             return take(slot.outputs.views(answer["shapes"], self._out))
         except OSError as error:  # shared memory or descriptors are not available
             raise EngineError(f"{self._device}: {error}") from None
@@ -123,13 +122,13 @@ class _Process:
             with self._changed:
                 self._free.append(number)
 
-    def _answer(self, number: int, message: Message, halt: Halt) -> Message:
+    def _answer(self, number: int, message: Message, cancellation: Cancellation) -> Message:
         """Wait for the answer of a slot; one of the waiting threads receives the answers for all of them."""
         with self._changed, suppress(OSError):  # the wait below detects that it is gone
             self._sent += 1
             message["request"] = self._sent
             self.control.send(message)
-        halt.by(partial(self._stop, message["request"]))
+        cancellation.connect(partial(self._stop, message["request"]))
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: number in self._answers or self._gone or not self._receiving)
@@ -138,13 +137,13 @@ class _Process:
                 if self._gone:
                     break
                 self._receiving = True
-            heard = self.control.receive()
+            received = self.control.receive()
             with self._changed:
-                self._receiving, self._gone = False, heard is None
-                if heard is not None:
-                    self._answers[heard["slot"]] = heard
+                self._receiving, self._gone = False, received is None
+                if received is not None:
+                    self._answers[received["slot"]] = received
                 self._changed.notify_all()
-        raise PlaceLostError(self.end())
+        raise ReplicaLostError(self.end())
 
     def _stop(self, request: int) -> None:
         with suppress(OSError):  # it is gone
@@ -154,11 +153,11 @@ class _Process:
         """Wait until the process has ended."""
         self._process.wait()
 
-    def _pass_on(self) -> None:
+    def _show_output(self) -> None:
         """Print the output of the process so far; later output goes to stderr directly."""
-        self._said.seek(0)
-        printed = self._said.read().decode(errors="replace")
-        self._said.close()
+        self._printed.seek(0)
+        printed = self._printed.read().decode(errors="replace")
+        self._printed.close()
         if printed and sys.stderr is not None:
             print(printed, end="", file=sys.stderr)
 
@@ -180,7 +179,7 @@ class _Process:
         """Close the sockets and the file of captured output."""
         self.control.close()
         self._stops.close()
-        self._said.close()
+        self._printed.close()
 
 
 def _stderr() -> int:
@@ -191,8 +190,8 @@ def _stderr() -> int:
         return os.open(os.devnull, os.O_WRONLY)
 
 
-class ProcessPlace(Place):
-    """See `Place`."""
+class ProcessReplica(Replica):
+    """See `Replica`."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job.device)
@@ -200,7 +199,7 @@ class ProcessPlace(Place):
         self._process: _Process | None = None
 
     def start(self) -> Message:
-        """See `Place`."""
+        """See `Replica`."""
         try:
             process = _Process(self._job)
         except OSError as error:  # too many open files
@@ -212,28 +211,28 @@ class ProcessPlace(Place):
                 process.kill()
         return process.wait_until_ready()
 
-    def run(self, arrays: Sequence[Array], take: Take[T], halt: Halt) -> T:
-        """See `Place`."""
+    def run(self, arrays: Sequence[Array], take: Take[T], cancellation: Cancellation) -> T:
+        """See `Replica`."""
         assert self._process is not None
-        return self._process.run(arrays, take, halt)
+        return self._process.run(arrays, take, cancellation)
 
     def wait(self) -> None:
-        """See `Place`."""
+        """See `Replica`."""
         if self._process is not None:
             self._process.wait()
             self._process.close()
 
     def leave(self) -> None:
-        """See `Place`."""
+        """See `Replica`."""
         if self._process is not None:
             self._process.kill()
 
     def free(self) -> None:
-        """See `Place`."""
+        """See `Replica`."""
         self._process = None
 
     def end(self) -> None:
-        """See `Place`."""
+        """See `Replica`."""
         with self._lock:
             self.ended.set()
             process = self._process

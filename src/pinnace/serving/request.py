@@ -52,7 +52,7 @@ class Request(Protocol):
         """Pass an error to the client, after `claim`."""
 
 
-class Blocking:
+class BlockingRequest:
     """A request whose caller sleeps until it is done."""
 
     __slots__ = ("_error", "_gate", "_results", "arrays", "arrived", "given_up", "outputs")

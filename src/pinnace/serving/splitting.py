@@ -7,24 +7,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from time import perf_counter_ns
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pinnace.errors import ArgumentValueError, DataMismatchError
-from pinnace.serving.submitted import Cancellable
-from pinnace.serving.tally import Tally
-from pinnace.serving.worker import log_failure
+from pinnace.serving.futures import RequestFuture
+from pinnace.serving.request import Request
+from pinnace.serving.worker import Counts, log_failure
 from pinnace.shapes import Shape
 from pinnace.tensors.outputs import OutputPorts
 from pinnace.tensors.tensor import Outputs, tensors_of
 from pinnace.types import Array, Port
 
+if TYPE_CHECKING:
+    from pinnace.serving.pool import WorkerPool
+
 _ANY = (-2,)
 """The shape of a port of unknown rank."""
 
 
-class SharedTally(Tally):
-    """A tally that several threads share."""
+class SharedCounts(Counts):
+    """Counts that several threads change."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -115,7 +119,7 @@ class SplitPlan:
         return [self.rows] * (total // self.rows)
 
 
-class SplitRequest(Cancellable[Outputs]):
+class SplitRequest(RequestFuture[Outputs]):
     """A prediction that is done when all of its parts are."""
 
     def __init__(
@@ -124,11 +128,11 @@ class SplitRequest(Cancellable[Outputs]):
         arrays: Sequence[Array],
         devices: int,
         outputs: OutputPorts,
-        tally: SharedTally,
-        give_up: Callable[[SplitRequest], None],
+        counts: SharedCounts,
+        pool: WorkerPool,
     ) -> None:
-        super().__init__(give_up)
-        self._plan, self._outputs, self._tally = plan, outputs, tally
+        super().__init__(pool)
+        self._plan, self._outputs, self._counts = plan, outputs, counts
         self._arrived = perf_counter_ns()
         self._lock = threading.Lock()
         self._results: list[Array] | None = None
@@ -136,7 +140,11 @@ class SplitRequest(Cancellable[Outputs]):
         found = plan.parts(arrays, devices)
         self._total = found[-1][1]
         self._left = len(found)
-        self.parts = [Piece(self, *part) for part in found]
+        self.parts = [RequestPart(self, *part) for part in found]
+
+    def requests(self) -> Sequence[Request]:
+        """See `RequestFuture`."""
+        return self.parts
 
     def take(self, begin: int, end: int, results: Sequence[Array]) -> Callable[[], None]:
         """Copy the results of some rows. Returns a function that completes a request with all rows."""
@@ -175,23 +183,26 @@ class SplitRequest(Cancellable[Outputs]):
             if self._left or not self.claim():
                 return
         assert self._results is not None
-        with self._tally.lock:
-            self._tally.count(perf_counter_ns() - self._arrived)
-        self._give_up = None
-        self.set_result(tensors_of(self._results, self._outputs.kinds))
+        with self._counts.lock:
+            self._counts.count(perf_counter_ns() - self._arrived)
+        self.succeed_with(tensors_of(self._results, self._outputs.kinds))
+
+    def _leave(self, pool: WorkerPool) -> None:
+        with self._counts.lock:
+            self._counts.withdrawn += 1
+        super()._leave(pool)
 
     def fail(self, error: BaseException) -> None:
         """Fail the request, as one of its parts failed."""
         if not self.claim():
             return
-        self._give_up = None
-        with self._tally.lock:
-            self._tally.failed += 1
+        with self._counts.lock:
+            self._counts.failed += 1
         log_failure(self.arrays, error)
-        self.set_exception(error)
+        super().fail(error)
 
 
-class Piece:
+class RequestPart:
     """Some rows of a request, which workers run as a request of its own."""
 
     def __init__(self, request: SplitRequest, begin: int, end: int, arrays: Sequence[Array]) -> None:

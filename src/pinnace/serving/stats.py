@@ -9,7 +9,7 @@ from itertools import accumulate
 
 from pinnace.errors import ArgumentValueError
 from pinnace.html import table
-from pinnace.serving.tally import BITS, STEPS, Tally
+from pinnace.serving.worker import BITS, STEPS, Counts
 
 _NS = 1e6  # of a millisecond
 
@@ -115,8 +115,8 @@ def _bounds() -> tuple[float, ...]:
     return tuple(_longest(step) / _NS for step in range(STEPS))
 
 
-def latency(tallies: Iterable[Tally]) -> Latency:
+def latency(workers: Iterable[Counts]) -> Latency:
     """Merge the latencies of several workers."""
-    tallies = list(tallies)
-    counts = tuple(map(sum, zip(*(tally.steps for tally in tallies), strict=True)))
-    return Latency(_bounds(), counts, sum(tally.total for tally in tallies) / _NS)
+    workers = list(workers)
+    steps = tuple(map(sum, zip(*(counts.steps for counts in workers), strict=True)))
+    return Latency(_bounds(), steps, sum(counts.total for counts in workers) / _NS)

@@ -1,81 +1,128 @@
-"""One place where an executable runs."""
+"""One worker: an execution, the lock of the thread that runs on it, and its counts."""
 
 from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from queue import SimpleQueue
 from time import perf_counter_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pinnace.engines.protocol import BY_SHAPES
 from pinnace.errors import DataMismatchError, EngineError
 from pinnace.log import DEBUG, WARNING, Log
 from pinnace.serving.request import Request, UnwantedError
-from pinnace.serving.stopping import Stoppable
-from pinnace.serving.tally import Tally
 from pinnace.shapes import takes
 
 if TYPE_CHECKING:
     from pinnace.engines.protocol import Executable
     from pinnace.types import Array
 
-
+T = TypeVar("T")
 _log = Log("pinnace.predictions")  # a caller gets the error too
 
 _QUICK = 50_000_000
 """Nanoseconds up to which a signal handler of Python may wait for a run in the main thread."""
 
-
-def elements(arrays: Sequence[Array]) -> int:
-    """Return the number of elements of all inputs of a request."""
-    total = 0
-    for array in arrays:
-        total += array.size
-    return total
+BITS = 5
+"""A power of 2 is divided into 2**BITS equal steps, so that a step is at most 1/32 of its values."""
+STEPS = (65 - BITS) << BITS  # up to 2**64 ns
 
 
-def log_failure(arrays: Sequence[Array], error: BaseException, model: str = "") -> None:
-    """Log a failed prediction."""
-    shapes = [array.shape for array in arrays]
-    message = f"a prediction failed, inputs of shapes {shapes}: {error}"
-    _log.event(WARNING, "prediction failed", message, model=model, shapes=shapes, kind=type(error).__name__)
+class Counts:
+    """Counts of one worker; only one thread at a time writes them."""
+
+    __slots__ = ("batches", "failed", "steps", "total", "withdrawn")
+
+    def __init__(self) -> None:
+        self.failed = self.withdrawn = self.batches = self.total = 0
+        self.steps = [0] * STEPS
+
+    @property
+    def served(self) -> int:
+        """Number of served requests."""
+        return sum(self.steps)
+
+    def count(self, nanoseconds: int) -> None:
+        """Count a served request."""
+        self.total += nanoseconds
+        shift = nanoseconds.bit_length() - 6  # literals for BITS: each prediction waits for this
+        self.steps[(shift << 5) + (nanoseconds >> shift) if shift > 0 else nanoseconds] += 1
+
+
+class Stoppable:
+    """An execution whose run ends early when nobody wants its results.
+
+    A stopped execution is replaced by another one with its state, so no stop can reach the next run.
+    """
+
+    def __init__(self, executable: Executable) -> None:
+        self.executable = executable
+        self._execution = executable.execution()
+        self._is_wanted: Callable[[], bool] | None = None  # that of the run in progress
+        self._stopped = False
+        self._stopping = threading.RLock()  # reentrant: a signal handler may cancel a request
+
+    def watched(self, is_wanted: Callable[[], bool], run: Callable[[], T]) -> T:
+        """Return `run()`, which `stop_unwanted` ends early once `is_wanted()` is False."""
+        with self._stopping:
+            self._is_wanted = is_wanted
+        self.stop_unwanted()
+        try:
+            return run()
+        finally:
+            with self._stopping:
+                self._is_wanted, stopped, self._stopped = None, self._stopped, False
+            if stopped:
+                self._execution = self.executable.execution(self._execution.state)
+
+    def stop_unwanted(self) -> None:
+        """Stop the run in progress if nobody wants its results any more."""
+        with self._stopping:
+            if self._is_wanted is not None and not self._is_wanted() and not self._stopped:
+                self._stopped = True
+                self._execution.stop()
+
+    def stop_for_good(self) -> None:
+        """Stop the run in progress, before the end of the process."""
+        self._execution.stop(for_good=True)
 
 
 class Worker(Stoppable):
-    """A place to run: its execution, the cores that it is bound to, and its counts.
+    """An execution, the cores that it is bound to, and its counts.
 
-    One thread at a time runs on it: a caller that took it while idle, or its own thread. `token` of an idle
-    worker has an item, which one thread alone can delete: that thread has the worker, and puts it back.
-    Requests of up to `quick` elements take less than `_QUICK`, as far as others tell.
+    The thread that has `lock` runs on it: a caller that found it idle, or the worker's own thread, which
+    serves the queue whenever `wake` gets True, and ends when it gets False.
     """
 
     def __init__(self, executable: Executable, cores: frozenset[int], group: int = 0) -> None:
         """`group` is the number of its worker group in the pool."""
-        self.cores, self.group, self.tally = cores, group, Tally()
-        self.thread: threading.Thread | None = None
-        self.wake: SimpleQueue[None] = SimpleQueue()
-        self.token = {0: None}
-        self.turn = 0  # number of times it was returned to the pool
-        self.dismissed = False
-        self.within = 0  # nested requests of callbacks since the last queued request
-        self.quick = 0.0
         super().__init__(executable)
+        self.cores, self.group, self.counts = cores, group, Counts()
+        self.quick = 0.0  # requests of so many elements take less than `_QUICK`, as far as others tell
         self._logs, self._model = _log.seen(DEBUG), executable.info.get("file", "")
+        self.renew()
 
-    @property
-    def idle(self) -> bool:
-        """True if no thread has it."""
-        return bool(self.token)
+    def renew(self) -> None:
+        """Make it idle and without a thread, as it is at first and in a forked child."""
+        self.lock, self._stopping = threading.Lock(), threading.RLock()
+        self.user = 0  # the thread that has the lock
+        self.thread: threading.Thread | None = None
+        self.wake: SimpleQueue[bool] = SimpleQueue()
 
     def taken(self) -> bool:
         """Take it if it is idle. Returns whether this thread has it now."""
-        try:
-            del self.token[0]
-        except KeyError:
+        if not self.lock.acquire(blocking=False):
             return False
+        self.user = threading.get_ident()
         return True
+
+    def release(self) -> None:
+        """Make it idle."""
+        self.user = 0
+        self.lock.release()
 
     def adopt(self, executable: Executable) -> None:
         """Use another executable from now on, with the current state."""
@@ -94,12 +141,12 @@ class Worker(Stoppable):
 
         Raises `UnwantedError` if the client of `request` has given it up.
         """
-        tally = self.tally
+        counts = self.counts
         try:
             results = self._execution.run(arrays, outputs)
         except BaseException as error:
             self._claim(request)
-            tally.failed += 1
+            counts.failed += 1
             log_failure(arrays, error, self._model)
             if isinstance(error, EngineError):
                 self._check_shapes(arrays)
@@ -107,7 +154,7 @@ class Worker(Stoppable):
         if request is not None:
             self._claim(request)
         taken = perf_counter_ns() - arrived
-        tally.count(taken)
+        counts.count(taken)
         if taken > _QUICK:
             self.quick = 0.0
         if self._logs:
@@ -118,7 +165,7 @@ class Worker(Stoppable):
 
     def _claim(self, request: Request | None) -> None:
         if request is not None and not request.claim():
-            self.tally.withdrawn += 1
+            self.counts.withdrawn += 1
             raise UnwantedError from None
 
     def _check_shapes(self, arrays: Sequence[Array]) -> None:
@@ -132,18 +179,21 @@ class Worker(Stoppable):
 
     def perform(self, request: Request) -> None:
         """Run a request, and pass the results or any error to its caller."""
-        arrays, outputs, arrived, began = request.arrays, request.outputs, request.arrived, perf_counter_ns()
         try:
-            results = self.watched(
-                lambda: not request.done(), lambda: self.run(arrays, outputs, arrived, request)
-            )
+            finish = self.watched(lambda: not request.done(), lambda: self.compute(request))
         except UnwantedError:
             pass
         except BaseException as error:
             request.fail(error)
         else:
-            self._note_quick(arrays, perf_counter_ns() - began)
-            request.succeed(results)
+            finish()
+
+    def compute(self, request: Request) -> Callable[[], None]:
+        """Run a request. Returns a function that passes the results to its caller."""
+        began = perf_counter_ns()
+        results = self.run(request.arrays, request.outputs, request.arrived, request)
+        self._note_quick(request.arrays, perf_counter_ns() - began)
+        return partial(request.succeed, results)
 
     def _note_quick(self, arrays: Sequence[Array], taken: int) -> None:
         counted = any(array.size <= 1 and array.dtype.kind in "iub" for array in arrays)
@@ -156,14 +206,14 @@ class Worker(Stoppable):
 
     def finish(self, batch: Sequence[Request], results: Sequence[list[Array]]) -> None:
         """Count requests of a batch, and pass their results on."""
-        self.tally.batches += 1
+        self.counts.batches += 1
         now = perf_counter_ns()
         for request, its_own in zip(batch, results, strict=True):
             if request.claim():
-                self.tally.count(now - request.arrived)
+                self.counts.count(now - request.arrived)
                 request.succeed(its_own)
             else:
-                self.tally.withdrawn += 1
+                self.counts.withdrawn += 1
 
     def attempt(self, arrays: Sequence[Array]) -> list[Array] | None:
         """Run uncounted inputs. Returns None if the engine fails."""
@@ -171,3 +221,18 @@ class Worker(Stoppable):
             return self._execution.run(arrays)
         except EngineError:
             return None
+
+
+def elements(arrays: Sequence[Array]) -> int:
+    """Return the number of elements of all inputs of a request."""
+    total = 0
+    for array in arrays:
+        total += array.size
+    return total
+
+
+def log_failure(arrays: Sequence[Array], error: BaseException, model: str = "") -> None:
+    """Log a failed prediction."""
+    shapes = [array.shape for array in arrays]
+    message = f"a prediction failed, inputs of shapes {shapes}: {error}"
+    _log.event(WARNING, "prediction failed", message, model=model, shapes=shapes, kind=type(error).__name__)

@@ -10,7 +10,7 @@ import pytest
 import pinnace
 from pinnace.errors import ArgumentTypeError, ArgumentValueError, ConfigError, DeviceUnavailableError
 from pinnace.options.settings import Settings
-from pinnace.serving.ray import crew, workers
+from pinnace.serving.ray import replicas, workers
 
 
 def on_ray():
@@ -75,7 +75,7 @@ def test_what_a_cluster_cannot_keep(change, settings, named):
     change(context)
     options = Settings.load(options=settings)
     with pytest.raises(ConfigError, match=f"context.parallel.cluster: {named}"):
-        crew("m.onnx", context, options, 0)
+        replicas("m.onnx", context, options, 0)
     with pytest.raises(ConfigError, match=f"context.parallel.cluster: {named}"):
         workers("m.onnx", context, context.parallel, options, 0, None)
 

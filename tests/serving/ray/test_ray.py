@@ -36,7 +36,7 @@ ray = pytest.importorskip("ray", reason="ray is missing: pip install ray")
 
 from ray.cluster_utils import Cluster  # noqa: E402
 
-from pinnace.serving import crew  # noqa: E402
+from pinnace.serving import replicas  # noqa: E402
 from pinnace.serving.ray import fleet, models  # noqa: E402
 from pinnace.serving.ray.membership import _enter  # noqa: E402
 
@@ -233,7 +233,7 @@ def test_a_runner_gets_its_files_once_a_node(context, tmp_path, caches, monkeypa
         assert sorted(device.partition(" ")[0] for device in devices)[0::2] == ["ascend:0", "ascend:1"]
         assert all("(simulated on core" in device for device in devices)
         assert copies(caches) == [1, 1]
-        pids = [place.pid for place in runner._live.workers.crew._places]
+        pids = [replica.pid for replica in runner._live.workers.replicas._replicas]
         mapped = {name for pid in pids for name in maps(pid) if name.startswith(tuple(map(str, caches)))}
         weights = {Path(name).stat().st_ino for name in mapped if Path(name).stat().st_size >= WIDTH**2 * 4}
         assert len(weights) == 2, "one file of weights a node, which its actors map"
@@ -318,7 +318,7 @@ def test_a_process_is_killed_under_load(two, model):
 
 def test_a_request_over_which_actors_die_fails_with_the_cause(two, model, monkeypatch):
     before = two.stats()
-    monkeypatch.setattr(crew, "_TRIES", 1)
+    monkeypatch.setattr(replicas, "_TRIES", 1)
     for pid in two.pids:
         os.kill(pid, signal.SIGKILL)
     inputs = rows(2)
@@ -346,10 +346,10 @@ def test_a_node_is_killed_under_load(nodes, two, model):
 def test_close_ends_all_waiting(two, monkeypatch):
     """No actor is there, and none comes back: the last of the tests."""
 
-    def never(place):
+    def never(replica):
         try:
             while True:
-                ray.get(place.actor.node.options(max_task_retries=-1).remote())
+                ray.get(replica.actor.node.options(max_task_retries=-1).remote())
                 time.sleep(0.1)
         except ray.exceptions.RayError as error:
             raise DeviceUnavailableError(str(error)) from None
@@ -361,7 +361,7 @@ def test_close_ends_all_waiting(two, monkeypatch):
         two.predict(rows(2), timeout=WAIT)
     assert not two.pids
     future = two.submit(rows(2))
-    actors = [place.actor for place in two._crew._places]
+    actors = [replica.actor for replica in two._replicas._replicas]
     two.close()
     with pytest.raises(ModelStateError, match="closed while this request waited"):
         future.result(0)

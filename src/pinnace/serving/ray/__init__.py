@@ -12,19 +12,19 @@ from pinnace.options.context import Context, Parallel
 from pinnace.options.setting import given
 from pinnace.options.settings import Settings
 from pinnace.serving.batching import Batching
-from pinnace.serving.crew import Crew, CrewWorkers
+from pinnace.serving.replicas import ReplicaSet, ReplicaWorkerPool
 from pinnace.types import Buffer
 
 _AHEAD = 2
 """Parts on their way to one actor: one is computed while the next is sent."""
 
 
-def crew(path: str, context: Context, settings: Settings, devices: int) -> Crew:
-    """Return a crew of `devices` actors of a cluster, for parts of requests; 0 means as many as fit.
+def replicas(path: str, context: Context, settings: Settings, devices: int) -> ReplicaSet:
+    """Return `devices` actors of a cluster, for parts of requests; 0 means as many as fit.
 
     Raises as `fleet.start` does, and `ConfigError` for options that a cluster does not support.
     """
-    return _crew(path, context, context.parallel, settings, context.cpu.thread_num, 1, devices, _AHEAD)
+    return _start(path, context, context.parallel, settings, context.cpu.thread_num, 1, devices, _AHEAD)
 
 
 def workers(
@@ -34,16 +34,16 @@ def workers(
     settings: Settings,
     limit: int,
     batching: Batching | None,
-) -> CrewWorkers:
-    """Return cluster workers, `parallel.workers_num` for each of its `device_ids`. Raises as `crew`."""
+) -> ReplicaWorkerPool:
+    """Return cluster workers, `parallel.workers_num` for each of its `device_ids`. Raises as `replicas`."""
     each, devices = parallel.workers_num, len(parallel.device_ids)
     wanted = each * max(1, devices) if each else devices
     threads = context.cpu.thread_num or int(not wanted)
-    actors = _crew(model, context, parallel, settings, threads, max(1, each), wanted, 1)
-    return CrewWorkers(actors, limit, batching)
+    actors = _start(model, context, parallel, settings, threads, max(1, each), wanted, 1)
+    return ReplicaWorkerPool(actors, limit, batching)
 
 
-def _crew(
+def _start(
     model: str | Buffer,
     context: Context,
     parallel: Parallel,
@@ -52,8 +52,8 @@ def _crew(
     each: int,
     wanted: int,
     depth: int,
-) -> Crew:
-    """Start the actors of a model: `wanted` in total, `each` share a device; `depth` is that of the crew."""
+) -> ReplicaSet:
+    """Start the actors of a model: `wanted` in total, `each` share a device; see `ReplicaSet`."""
     _refuse(context, settings)
     try:
         import ray  # noqa: F401

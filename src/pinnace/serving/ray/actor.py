@@ -18,7 +18,7 @@ from pinnace.machine.simulation import counts
 from pinnace.options.context import Context, main_device
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
-from pinnace.serving.control import Message, as_message, ports_said
+from pinnace.serving.channel import Message, encode_error, encode_ports
 from pinnace.serving.ray.models import Manifest, Shipment, find, receive
 from pinnace.types import Array
 
@@ -41,11 +41,11 @@ class Order:
 
 
 class Actor:
-    """A place where a model runs. Ray runs its methods one at a time."""
+    """A replica of a model. Ray runs its methods one at a time."""
 
     def __init__(self, order: Order) -> None:
         self._order = order
-        self._said: Message | None = None
+        self._description: Message | None = None
         self._cores: tuple[int, ...] = ()
 
     def node(self) -> str:
@@ -55,19 +55,19 @@ class Actor:
     def build(self, shipment: Shipment | None) -> Message:
         """Build the model once, and return its description, or LACKING without its files."""
         try:
-            return self._said or self._build(shipment)
+            return self._description or self._build(shipment)
         except Exception as error:
-            return {"error": as_message(error)}
+            return {"error": encode_error(error)}
 
     def run(self, arrays: Sequence[Array]) -> list[Array] | Message:
         """Return the results, an error, or LACKING if this is a restarted process without a model."""
-        if self._said is None:
+        if self._description is None:
             return LACKING
         try:
             with bound(self._cores[:1]):
                 return self._execution.run(arrays)
         except Exception as error:
-            return {"error": as_message(error)}
+            return {"error": encode_error(error)}
 
     def _build(self, shipment: Shipment | None) -> Message:
         order = self._order
@@ -83,15 +83,15 @@ class Actor:
         executable = origin.build()
         self._execution: Execution = executable.execution()
         self._cores = target.cores
-        self._said = {
+        self._description = {
             "device": f"{target.simulates or _card(target)} of node {self.node()}",
             "pid": os.getpid(),
-            "inputs": ports_said(executable.inputs),
-            "outputs": ports_said(executable.outputs),
+            "inputs": encode_ports(executable.inputs),
+            "outputs": encode_ports(executable.outputs),
             "info": {**origin.facts, **executable.info},
             "keeps": len(self._execution.state),
         }
-        return self._said
+        return self._description
 
     def _target(self) -> Target:
         order, kind = self._order, main_device(self._order.context)
@@ -106,15 +106,15 @@ class Actor:
         The claim is an abstract socket name, which the kernel frees when the process ends.
         """
         node = ray.get_runtime_context().get_node_id()
-        for place in range(devices * self._order.workers):
+        for share in range(devices * self._order.workers):
             claim = socket.socket(socket.AF_UNIX)
             try:
-                claim.bind(f"\0pinnace-{node}-{kind}-{place}")
+                claim.bind(f"\0pinnace-{node}-{kind}-{share}")
             except OSError:
                 claim.close()
                 continue
             self._claim = claim
-            return place % devices
+            return share % devices
         return os.getpid() % devices
 
 

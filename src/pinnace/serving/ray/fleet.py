@@ -1,4 +1,4 @@
-"""The actors of one model, as places of a crew."""
+"""The actors of one model, as replicas."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ray.exceptions import RayError
 from pinnace.errors import DeviceUnavailableError
 from pinnace.options.context import Context
 from pinnace.options.settings import Settings
-from pinnace.serving.control import Message, as_error
-from pinnace.serving.crew import Crew, Halt, Place, PlaceLostError, T, Take
+from pinnace.serving.channel import Message, decode_error
 from pinnace.serving.ray.actor import LACKING, Actor, Order
 from pinnace.serving.ray.membership import membership
 from pinnace.serving.ray.models import Cargo
 from pinnace.serving.ray.nodes import ActorResources, share
+from pinnace.serving.replicas import Cancellation, Replica, ReplicaLostError, ReplicaSet, T, Take
 from pinnace.types import Array, Buffer
 
 _PATIENCE = 60.0  # seconds for Ray to place actors, and for one to come back when none is left
@@ -33,15 +33,15 @@ def start(
     each: int,
     wanted: int,
     depth: int,
-) -> Crew:
+) -> ReplicaSet:
     """Join the cluster at `address` and start `wanted` actors; 0 means as many as fit.
 
     `threads` is per actor, `each` is the number of actors that share a device (see `share`), `depth` the
-    number of requests at an actor. Raises as `Crew` and `Membership.join` do, and ModelFormatError.
+    number of requests at an actor. Raises as `ReplicaSet` and `Membership.join` do, and ModelFormatError.
     """
     cargo = Cargo(model, settings)
     membership.join(address)
-    places: list[ActorPlace] = []
+    replicas: list[ActorReplica] = []
     try:
         part = share(context, threads, each, wanted)
         if not part.most or wanted > part.most:
@@ -53,18 +53,18 @@ def start(
         actor = ray.remote(Actor).options(
             **part.options, max_restarts=-1, max_task_retries=0, scheduling_strategy="SPREAD"
         )
-        places += [ActorPlace(actor.remote(order), cargo) for _ in range(wanted or part.most)]
-        _await_placement(places, part)
+        replicas += [ActorReplica(actor.remote(order), cargo) for _ in range(wanted or part.most)]
+        _await_placement(replicas, part)
     except BaseException:
-        for place in places:
-            place.end()
+        for replica in replicas:
+            replica.end()
         membership.leave()
         raise
-    return Crew(places, depth, _PATIENCE, membership.leave)
+    return ReplicaSet(replicas, depth, _PATIENCE, membership.leave)
 
 
-class ActorPlace(Place):
-    """See `Place`. Ray restarts an actor that dies, on another node if its own is gone."""
+class ActorReplica(Replica):
+    """See `Replica`. Ray restarts an actor that dies, on another node if its own is gone."""
 
     def __init__(self, actor: Any, cargo: Cargo) -> None:
         super().__init__("an actor")
@@ -72,7 +72,7 @@ class ActorPlace(Place):
         self._gone = threading.Event()
 
     def start(self) -> Message:
-        """See `Place`; the model is sent if the node lacks it."""
+        """See `Replica`; the model is sent if the node lacks it."""
         self._gone.clear()
         try:
             # Ray restarts a dead actor: this call waits until it is placed, however long that takes.
@@ -83,40 +83,40 @@ class ActorPlace(Place):
         except RayError as error:
             raise DeviceUnavailableError(f"an actor died while it built the model: {_cause(error)}") from None
         if "error" in said:
-            raise as_error(said["error"], self.device)
+            raise decode_error(said["error"], self.device)
         self.device, self.pid = said["device"], said["pid"]
         return said
 
-    def run(self, arrays: Sequence[Array], take: Take[T], halt: Halt) -> T:
-        """See `Place`; the results are read-only: they are in Ray's memory. Ray stops no method that runs."""
+    def run(self, arrays: Sequence[Array], take: Take[T], cancellation: Cancellation) -> T:
+        """See `Replica`; the results are read-only, in Ray's memory. Ray stops no method that runs."""
         arrays = [np.asarray(array, order="C") for array in arrays]  # others are pickled and copied twice
         try:
             found = ray.get(self.actor.run.remote(arrays))
         except RayError as error:
-            raise PlaceLostError(f"{self.device} died: {_cause(error)}") from None
+            raise ReplicaLostError(f"{self.device} died: {_cause(error)}") from None
         if found == LACKING:
-            raise PlaceLostError(f"{self.device} is new", harmless=True)
+            raise ReplicaLostError(f"{self.device} is new", harmless=True)
         if isinstance(found, dict):
-            raise as_error(found["error"], self.device)
+            raise decode_error(found["error"], self.device)
         return take(found)
 
     def wait(self) -> None:
-        """See `Place`."""
+        """See `Replica`."""
         self._gone.wait()
 
     def leave(self) -> None:
-        """See `Place`."""
+        """See `Replica`."""
         self._gone.set()
 
     def end(self) -> None:
-        """See `Place`."""
+        """See `Replica`."""
         self._gone.set()
         if ray.is_initialized():
             ray.kill(self.actor)
 
 
-def _await_placement(places: Sequence[ActorPlace], share: ActorResources) -> None:
-    asked = [place.actor.node.remote() for place in places]
+def _await_placement(replicas: Sequence[ActorReplica], share: ActorResources) -> None:
+    asked = [replica.actor.node.remote() for replica in replicas]
     ready, waiting = ray.wait(asked, num_returns=len(asked), timeout=_PATIENCE)
     if waiting:
         raise DeviceUnavailableError(

@@ -1,0 +1,178 @@
+"""Requests that are the futures of their callers.
+
+They have a module of their own because `concurrent.futures` takes 4 ms to import, and many processes call
+`predict` only.
+"""
+
+from __future__ import annotations
+
+import sched
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pinnace.engines.forks import renewed_by_forks
+from pinnace.log import Log
+from pinnace.serving.request import Request, timed_out
+
+if TYPE_CHECKING:
+    from pinnace.serving.pool import WorkerPool
+    from pinnace.types import Array
+
+T = TypeVar("T")
+_log = Log("pinnace.serving")
+
+
+class Deadlines:
+    """Calls at later times, from one thread of the process."""
+
+    def __init__(self) -> None:
+        self.renew()
+        renewed_by_forks(self)
+
+    def renew(self) -> None:
+        """Begin without calls and without a thread, as in a forked child."""
+        self._calls = sched.scheduler()
+        self._changed = threading.Event()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def after(self, seconds: float, call: Callable[[], None]) -> Callable[[], None]:
+        """Call in `seconds`. Returns a function that cancels this."""
+        due = self._calls.enter(seconds, 0, call)
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="pinnace-deadlines", daemon=True)
+                self._thread.start()
+        self._changed.set()
+
+        def cancel() -> None:
+            with suppress(ValueError):  # it was called
+                self._calls.cancel(due)
+
+        return cancel
+
+    def _work(self) -> None:
+        while True:
+            self._changed.wait(self._calls.run(blocking=False))
+            self._changed.clear()
+
+
+_deadlines = Deadlines()
+
+
+class RequestFuture(Future[T]):
+    """A future of a request that its client can give up, also while it runs.
+
+    It is pending until the request has ended, so that `cancel` works as for one that waits. Its callbacks
+    cannot end the thread that completes it: `Future` lets exceptions pass that are no `Exception`, and
+    `sys.exit()` in a callback would end a worker thread.
+    """
+
+    def __init__(self, pool: WorkerPool) -> None:
+        super().__init__()
+        self._pool: WorkerPool | None = pool  # until the request has ended
+        self._claimed = threading.Lock()
+        self.begun = False
+
+    def requests(self) -> Sequence[Request]:
+        """Return the requests in the queue of the pool that this future is about."""
+        raise NotImplementedError
+
+    def running(self) -> bool:
+        """Return True if the request runs."""
+        return self.begun and not self.done()
+
+    def claim(self) -> bool:
+        """Return True if the caller of this is the one who ends the request."""
+        return self._claimed.acquire(blocking=False) and self.set_running_or_notify_cancel()
+
+    def cancel(self) -> bool:
+        """Cancel the prediction, and stop it if it runs. Returns False if it is done."""
+        pool, cancelled = self._pool, super().cancel()
+        if cancelled and pool is not None:
+            self.claim()  # for those who wait for several futures
+            self._leave(pool)
+        return cancelled
+
+    def expire_after(self, seconds: float | None) -> None:
+        """Fail with `PredictTimeoutError` in `seconds`, if the request has not ended by then."""
+        if seconds is not None:
+            cancel = _deadlines.after(seconds, lambda: self.expire(seconds))
+            self.add_done_callback(lambda _: cancel())
+
+    def expire(self, seconds: float | None) -> None:
+        """Fail with `PredictTimeoutError`, and stop the prediction if it runs; do nothing if it is done."""
+        pool = self._pool
+        if pool is not None and self.claim():
+            self._guarded(self.set_exception, timed_out(seconds, self.begun))
+            self._leave(pool)
+
+    def _leave(self, pool: WorkerPool) -> None:
+        self._pool = None
+        pool.give_up(*self.requests())
+
+    def succeed_with(self, result: T) -> None:
+        """Complete the future, after `claim`."""
+        self._pool = None
+        self._guarded(self.set_result, result)
+
+    def fail(self, error: BaseException) -> None:
+        """Complete the future with an error, after `claim`."""
+        self._pool = None
+        self._guarded(self.set_exception, error)
+
+    def result(self, timeout: float | None = None) -> T:
+        """See `Future`."""
+        self._run_here()
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """See `Future`."""
+        self._run_here()
+        return super().exception(timeout)
+
+    def _run_here(self) -> None:
+        """Run the requests if this thread is a worker: it would wait for itself."""
+        if (pool := self._pool) is not None:
+            pool.run_now(*self.requests())
+
+    @staticmethod
+    def _guarded(complete: Callable[[Any], None], outcome: object) -> None:
+        try:
+            complete(outcome)
+        except InvalidStateError:
+            raise
+        except BaseException as error:
+            message = "a callback of a prediction's future raised an exception"
+            _log.exception("callback failed", message, error)
+
+
+class SubmittedRequest(RequestFuture[Any]):
+    """A request that is also the future of its caller."""
+
+    def __init__(
+        self, pool: WorkerPool, arrays: Sequence[Array], present: Callable[[list[Array]], Any]
+    ) -> None:
+        """Create a request of a pool. `present` converts the results."""
+        super().__init__(pool)
+        self.arrays = arrays
+        self.outputs: Sequence[Array] | None = None
+        self.arrived = perf_counter_ns()
+        self._present = present
+
+    def requests(self) -> Sequence[Request]:
+        """See `RequestFuture`."""
+        return [self]
+
+    def begin(self) -> bool:
+        """Return True unless the request was given up."""
+        self.begun = not self.done()
+        return self.begun
+
+    def succeed(self, results: list[Array]) -> None:
+        """Complete the future."""
+        self.succeed_with(self._present(results))
