@@ -7,6 +7,7 @@ much as onnxruntime itself. So onnx-ir is imported with a substitute that loads 
 
 from __future__ import annotations
 
+import gc
 import importlib
 import sys
 import threading
@@ -37,3 +38,7 @@ def import_onnx_ir() -> None:
             importlib.import_module("onnx_ir")
         finally:
             del sys.modules["sympy"]
+        if not gc.get_freeze_count():  # else what the caller froze would thaw
+            # Modules live on: the collection after the build need not look at them (10 ms of a first start).
+            gc.freeze()
+            gc.unfreeze()
