@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import openvino as ov
 
-from pinnace.engines.openvino.guards import counted
-from pinnace.engines.openvino.limits import IndexLimits, out_of_range, recorded
+from pinnace.engines.openvino.guards import IndexLimit, counted, out_of_range, recorded
 from pinnace.engines.openvino.reading import with_known_dtype, writable
 from pinnace.engines.openvino.session import FAILURES, LOST_BY_FORK, NAME
 from pinnace.engines.protocol import Execution, State
@@ -110,7 +109,7 @@ class _OpenvinoExecution:
         self._turn = turn if self._is_asynchronous else nullcontext()
         bounds = recorded(self._model)
         self._limits = [
-            (place, port.name, bounds.get(port.name, IndexLimits()))
+            (place, port.name, bounds.get(port.name, IndexLimit()))
             for place, port in enumerate(interface.inputs)
             if port.dtype is DataType.INT64 or port.name in bounds
         ]

@@ -1,61 +1,89 @@
-"""Checks that OpenVINO's kernels lack, inserted into its models, whose shapes are fixed.
+"""Checks of integers that OpenVINO's kernels lack, for its models, whose shapes are fixed.
 
 * Gather returns zeros or adjacent memory for indices out of range. If the indices are an input of the model,
-  or fixed elements of a short one, the input is checked before the run (`limits`).
-  Other indices are clamped, short vectors of them together, and an additional output of the model marks or
-  counts the clamped ones.
+  it is checked before the run, which costs less than a check in the graph. Other indices are clamped, and an
+  additional output of the model counts the changed ones.
 * Integers are cut to 32 bits; inputs of 64 bits are checked before the run.
 
-`python -m benchmarks guards` measures their cost. Operators that cannot be checked like this are refused by
-`lacking`. Seen in OpenVINO 2026.4.
+`python -m benchmarks guards` measures their cost. Seen in OpenVINO 2026.4.
 """
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Collection, Sequence
-from math import prod
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import openvino as ov
 import openvino.opset13 as ops
 
-from pinnace.engines.openvino.limits import IndexLimits, indexed_length, is_in_range, source
+from pinnace.errors import EngineError
+from pinnace.types import Array
 
-_COUNTS = "indices out of range of "
-_MAX_JOINED = 256
-"""Maximum of a Gather's indices that are clamped together with others, or are elements of an input.
+_COUNTS, _LIMIT = "indices out of range of ", "indices below "
+_SAME_VALUES = ("Convert", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+_UNSIGNED: Mapping[int, np.dtype[Any]] = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
+_BITS_32 = 1 << 31
 
-Nodes cost more than numbers.
-"""
+
+class IndexLimit(NamedTuple):
+    """The limit of an input's integers, [-length, length), and the result of the Gather that needs it."""
+
+    length: int = _BITS_32
+    gather: str = ""
+
+    def check(self, name: str, integers: Array) -> None:
+        """Raise EngineError if values of the input `name` exceed the limit, or 32 bits."""
+        if not integers.size:
+            return
+        unsigned = integers.view(_UNSIGNED[integers.itemsize])  # in which negative ones are large
+        if unsigned.item(unsigned.argmax()) < self.length:  # by far numpy's fastest way
+            return
+        least, most = int(integers.min()), int(integers.max())
+        if least < -_BITS_32 or most >= _BITS_32:
+            raise EngineError(
+                f"openvino: input {name!r} has integers of more than 32 bits, which openvino cuts; use "
+                f"provider onnxruntime"
+            )
+        if least < -self.length or most >= self.length:
+            raise out_of_range(self.gather)
 
 
 def guard(model: ov.Model, inputs: Collection[str]) -> None:
-    """Insert the checks into a model with inferred types, except into nested graphs.
+    """Insert the checks into a model with inferred types.
 
-    `inputs` are the names of those that `IndexLimits.check` checks before each run.
+    `inputs` are the names of those that `IndexLimit.check` checks before each run.
     """
-    parameters = {parameter.get_friendly_name(): parameter for parameter in model.get_parameters()}
-    limits: dict[str, IndexLimits] = {}
-    computed: list[ov.Node] = []
+    limits: dict[str, IndexLimit] = {}
+    counts: dict[str, ov.Output] = {}
     for node in model.get_ordered_ops():
-        if node.get_type_name() != "Gather" or is_in_range(node):
+        if node.get_type_name() != "Gather":
             continue
-        (name, places), length = source(node.input_value(1)), indexed_length(node)
-        size = 0 if places is None else prod(parameters[name].shape)
-        if name in inputs and length is not None and size <= _MAX_JOINED:
-            known = limits.get(name, IndexLimits())
-            limits[name] = known.lowered(size, places, length, node.get_friendly_name())
-        else:
-            computed.append(node)
-    for name, limit in limits.items():
-        limit.record(parameters[name])
-    counts = [count for gathers in _groups(model, computed) for count in _clamp(gathers)]
+        indices, gather, length = node.input_value(1), node.get_friendly_name(), _indexed_length(node)
+        name = _source(indices)
+        if name in inputs:
+            limits[name] = min(limits.get(name, IndexLimit()), IndexLimit(length, gather))
+        elif not is_constant(indices) or not _is_within(indices.get_node().data, length):
+            counts[gather] = _clamp(node, length)
+    for parameter in model.get_parameters():
+        if limit := limits.get(parameter.get_friendly_name()):
+            # Compiling and exporting keep names.
+            parameter.output(0).add_names({_LIMIT + json.dumps(limit)})
     if counts:
-        joined = ops.concat([counted for _, counted in counts], 0).output(0)
-        joined.set_names({_COUNTS + json.dumps([name for names, _ in counts for name in names])})
+        joined = ops.concat(list(counts.values()), 0).output(0)
+        joined.set_names({_COUNTS + json.dumps(list(counts))})
         model.add_outputs([joined])
+
+
+def recorded(model: ov.CompiledModel) -> dict[str, IndexLimit]:
+    """Return the limits of inputs that `guard` has recorded, under all names of each input."""
+    found = {}
+    for names in (port.get_names() for port in model.inputs):
+        for name in names:
+            if name.startswith(_LIMIT):
+                found.update(dict.fromkeys(names, IndexLimit(*json.loads(name.removeprefix(_LIMIT)))))
+    return found
 
 
 def counted(model: ov.CompiledModel) -> list[str]:
@@ -64,64 +92,49 @@ def counted(model: ov.CompiledModel) -> list[str]:
     return list(json.loads(name.removeprefix(_COUNTS))) if name.startswith(_COUNTS) else []
 
 
-def _groups(model: ov.Model, gathers: Sequence[ov.Node]) -> list[list[ov.Node]]:
-    """Return the Gathers in groups that can be clamped together, as none depends on another of its group."""
-    chosen = {gather.get_friendly_name() for gather in gathers}
-    level: dict[str, int] = {}  # number of successive Gathers that a node depends on
-    groups: dict[tuple[int | str, ...], list[ov.Node]] = defaultdict(list)
-    for node in model.get_ordered_ops():
-        name = node.get_friendly_name()
-        above = [level[value.get_node().get_friendly_name()] for value in node.input_values()]
-        level[name] = max(above, default=0)
-        if name in chosen:
-            level[name] = max(level[name], above[1] + 1)
-            kind = node.input_value(1).get_element_type().get_type_name()
-            groups[(above[1], kind) if _is_small(node) else (name,)].append(node)
-    return list(groups.values())
+def out_of_range(gather: str) -> EngineError:
+    """Return the error of a Gather; `gather` is the name of its result."""
+    return EngineError(f"openvino: indices of the Gather that computes {gather!r} are out of range")
 
 
-def _is_small(gather: ov.Node) -> bool:
-    return prod(gather.input(1).get_shape()) <= _MAX_JOINED and indexed_length(gather) is not None
+def is_constant(value: ov.Output) -> bool:
+    """Return True if a value is stored in the model."""
+    return bool(value.get_node().get_type_name() == "Constant")
 
 
-def _clamp(gathers: Sequence[ov.Node]) -> list[tuple[list[str], ov.Output]]:
-    """Clamp the indices of Gathers; returns their names, and as many numbers, 0 if nothing was clamped."""
-    if not _is_small(gathers[0]):
-        return [([gather.get_friendly_name()], _clamp_free(gather)) for gather in gathers]
-    sizes = [prod(gather.input(1).get_shape()) for gather in gathers]
-    kind = gathers[0].input_value(1).get_element_type()
-    lengths = ops.constant(np.repeat([indexed_length(gather) for gather in gathers], sizes), kind)
-    flat = [
-        ops.reshape(g.input_value(1), ops.constant([size]), False)
-        for g, size in zip(gathers, sizes, strict=True)
-    ]
-    indices = ops.concat(flat, 0)
-    clamped = _within(indices.output(0), lengths.output(0))
-    parts = ops.variadic_split(clamped, ops.constant(0), ops.constant(sizes))
-    for gather, part in zip(gathers, parts.outputs(), strict=True):
-        shape = np.array(gather.input(1).get_shape(), np.int64)
-        gather.input(1).replace_source_output(ops.reshape(part, ops.constant(shape), False).output(0))
-    names = np.repeat([gather.get_friendly_name() for gather in gathers], sizes)
-    return [(names.tolist(), ops.convert(ops.not_equal(clamped, indices), "i32").output(0))]
-
-
-def _clamp_free(gather: ov.Node) -> ov.Output:
-    """Clamp the indices of a Gather; returns the number of changed ones, of shape (1,)."""
-    data, indices, axis = gather.input_values()
-    kind = indices.get_element_type()
-    lengths = ops.shape_of(data, kind)
-    length = ops.reshape(
-        ops.gather(lengths, axis, ops.constant(np.int64(0))), ops.constant([], np.int64), False
+def _source(indices: ov.Output) -> str:
+    """Return the input whose elements are the indices, "" if they are computed."""
+    while _is_integer(indices) and indices.get_node().get_type_name() in _SAME_VALUES:
+        indices = indices.get_node().input_value(0)
+    node = indices.get_node()
+    return (
+        str(node.get_friendly_name()) if _is_integer(indices) and node.get_type_name() == "Parameter" else ""
     )
-    clamped = _within(indices, length.output(0))
+
+
+def _is_integer(value: ov.Output) -> bool:
+    return value.get_element_type().get_type_name() in ("i32", "i64")
+
+
+def _is_within(indices: Array, length: int) -> bool:
+    return bool(((indices >= -length) & (indices < length)).all())
+
+
+def _indexed_length(gather: ov.Node) -> int:
+    """Return the length of the dimension that a Gather indexes; its axis was an attribute in ONNX."""
+    axis = gather.input_value(2)
+    if not is_constant(axis):
+        raise ValueError("a Gather has an axis that is computed")
+    return int(gather.input(0).get_shape()[axis.get_node().data.item()])
+
+
+def _clamp(gather: ov.Node, length: int) -> ov.Output:
+    """Clamp the indices of a Gather; returns the number of changed ones, of shape (1,)."""
+    indices = gather.input_value(1)
+    kind = indices.get_element_type()
+    below = ops.minimum(indices, ops.constant(length - 1, kind))
+    clamped = ops.maximum(below, ops.constant(-length, kind)).output(0)
     gather.input(1).replace_source_output(clamped)
     changed = ops.convert(ops.not_equal(clamped, indices), "i32")
-    axes = ops.constant(np.arange(len(indices.get_partial_shape())))
-    count = ops.reduce_sum(changed, axes, False)
+    count = ops.reduce_sum(changed, ops.constant(np.arange(len(indices.get_shape()))), False)
     return ops.reshape(count, ops.constant([1]), False).output(0)
-
-
-def _within(indices: ov.Output, length: ov.Output) -> ov.Output:
-    """Clamp indices to [-length, length)."""
-    last = ops.subtract(length, ops.constant(1, indices.get_element_type()))
-    return ops.maximum(ops.minimum(indices, last), ops.negative(length)).output(0)

@@ -17,7 +17,7 @@ import onnx
 import onnx_ir as ir
 import openvino as ov
 
-from pinnace.engines.openvino.limits import is_constant
+from pinnace.engines.openvino.guards import is_constant
 from pinnace.errors import UnsupportedPrimitive
 from pinnace.graph.constants import array, constant
 from pinnace.graph.inference import infer, opset_of
