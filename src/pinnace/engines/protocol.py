@@ -25,6 +25,9 @@ BY_SHAPES = "time by shapes"
 WITHOUT_ELEMENTS = "without elements"
 """The key of an executable's info: why it takes no input with a dimension of 0, "" if it does."""
 
+HALF_WEIGHTS = "pinnace.half_weights"
+"""Key of a graph's metadata: the engine keeps its float16 weights, and converts them when they are used."""
+
 TENSORS = "tensors"
 """The subfolder of a compiled model whose files are named by the digests of their content."""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import onnx_ir as ir
 
-from pinnace.engines.openvino.halves import HALVED
+from pinnace.engines.protocol import HALF_WEIGHTS
 from pinnace.quantization import integers, weights
 from pinnace.quantization.operators import Operator, candidates, keep_wide
 from pinnace.quantization.scheme import QuantizationScheme
@@ -37,7 +37,7 @@ def apply(model: ir.Model, form: QuantizationScheme) -> None:
             rewrite(operator, form)
     model.opset_imports.setdefault("com.microsoft", 1)
     if form.method == "weights16":
-        model.meta[HALVED] = True
+        model.meta[HALF_WEIGHTS] = True
     if form.rest:
         apply(model, QuantizationScheme(form.rest, ranges=form.ranges))
 

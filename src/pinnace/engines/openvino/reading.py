@@ -21,12 +21,10 @@ from openvino.op import Constant
 from pinnace.engines import lasting
 from pinnace.engines.folding import allowance
 from pinnace.engines.openvino.guards import guard
-from pinnace.engines.openvino.halves import HALVED, keep_halves
-from pinnace.engines.openvino.marks import kept_compressed
-from pinnace.engines.openvino.precise import keep_wide
+from pinnace.engines.openvino.precision import keep_halves, keep_wide, kept_compressed
 from pinnace.engines.openvino.spelling import respell
-from pinnace.engines.openvino.supported import free_shapes, unknown, unsupported
-from pinnace.engines.protocol import failures
+from pinnace.engines.openvino.supported import free_shapes, unsupported
+from pinnace.engines.protocol import HALF_WEIGHTS, failures
 from pinnace.errors import EngineError, LackingKernelsError
 from pinnace.graph.walk import nodes
 from pinnace.lowering.graph import Compilable
@@ -125,15 +123,12 @@ def encoded(graph: Compilable, source: Source | None = None) -> OpenvinoModel:
     _read_within(graph.model, source)
     weights = _weights(graph.model.graph, variable, source)
     states = [np.array(value.numpy()) for value in graph.first_state]
-    kept, halved = kept_wide(graph.model), bool(graph.model.meta.get(HALVED))
+    kept, halved = kept_wide(graph.model), bool(graph.model.meta.get(HALF_WEIGHTS))
     try:
         text = _serialized(graph.model, weights)
         encoded_graph = OpenvinoModel(graph.name, text, weights, graph.interface, states, kept, halved)
         encoded_graph.read({})
     except FAILURES as error:
-        missing = unknown(graph.model, str(error))
-        if missing:
-            raise LackingKernelsError(graph.name, missing) from None
         reason = " ".join(str(error).split())[-500:]
         raise EngineError(f"{graph.name}: OpenVINO cannot read it: {reason}") from None
     return encoded_graph

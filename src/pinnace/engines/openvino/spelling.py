@@ -2,8 +2,6 @@
 
 * Greater and GreaterOrEqual are true for NaN; Less and LessOrEqual are not.
 * NaN and the smallest integer are false as booleans, although they differ from 0.
-* Floats cast to 8 bits saturate; integers wrap around.
-* QuantizeLinear and DequantizeLinear of a scalar have a dimension if the scale or the zero point has one.
 * QuantizeLinear to int8 and its DequantizeLinear become those of uint8, shifted by 128: OpenVINO has no
   convolution whose picture is of int8, and computes it in float32 (ResNet-50 in 63 ms instead of 9).
 
@@ -20,8 +18,6 @@ from pinnace.graph.inference import infer, opset_of
 from pinnace.graph.walk import nodes
 
 _MIRRORED = {"Greater": "Less", "GreaterOrEqual": "LessOrEqual"}
-_QUANTIZATION = ("QuantizeLinear", "DequantizeLinear")
-_BYTES = (ir.DataType.INT8, ir.DataType.UINT8)
 
 
 def respell(model: ir.Model) -> None:
@@ -33,12 +29,8 @@ def respell(model: ir.Model) -> None:
             node.op_type = _MIRRORED[node.op_type]
             for place, value in enumerate(node.inputs[::-1]):
                 node.replace_input_with(place, value)
-        elif node.op_type in _QUANTIZATION and given is not None:
-            infer(given, opset)
-            if given.shape is not None and not given.shape.dims:
-                _squeeze_parameters(node)
-            if node.op_type == "QuantizeLinear":
-                _shift_to_unsigned(node)
+        elif node.op_type == "QuantizeLinear":
+            _shift_to_unsigned(node)
         elif node.op_type == "Cast" and given is not None:
             infer(given, opset)
             kind, to = given.dtype, node.attributes.get_int("to", 0)
@@ -47,8 +39,6 @@ def respell(model: ir.Model) -> None:
                 _compute_before(node, zero, ir.node("Equal", [given, zero.outputs[0]]))
                 node.op_type = "Not"
                 node.attributes.clear()
-            elif to in _BYTES and kind is not None and kind.is_floating_point():
-                _compute_before(node, ir.node("Cast", [given], {"to": ir.DataType.INT32}))
 
 
 def _shift_to_unsigned(node: ir.Node) -> None:
@@ -65,12 +55,6 @@ def _shift_to_unsigned(node: ir.Node) -> None:
     integers.dtype = ir.DataType.UINT8
     for one in (node, *readers):
         _compute_before(one, ir.node("Constant", [], {"value": shifted}), place=2)
-
-
-def _squeeze_parameters(node: ir.Node) -> None:
-    for place, parameter in enumerate(node.inputs[1:], 1):
-        if parameter is not None:
-            _compute_before(node, ir.node("Squeeze", [parameter]), place=place)
 
 
 def _compute_before(reader: ir.Node, *new: ir.Node, place: int = 0) -> None:

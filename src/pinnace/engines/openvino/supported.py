@@ -7,7 +7,6 @@ shown them right with OpenVINO 2026.4. A use is added with a test that compares 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from functools import cache
 from typing import NamedTuple
@@ -126,9 +125,9 @@ _USES = (
     _Use("Constant", "value value_float value_floats value_int value_ints", _ALL),
     _Use("ConstantOfShape", "value", _INTEGERS, (0,)),
     _Use("Shape", "end start", _ALL),
-    _Use("QuantizeLinear", "axis output_dtype"),
+    _Use("QuantizeLinear", "axis output_dtype", wrong=lambda n, opset: _gains_dimension(n, opset)),
     _Use("DequantizeLinear", "axis", _BYTES | {_T.INT32},
-         wrong=lambda n, _: sums_of_bytes_overflow() and _overflows(n)),
+         wrong=lambda n, opset: _gains_dimension(n, opset) or (sums_of_bytes_overflow() and _overflows(n))),
 )  # fmt: skip
 
 OPERATORS = frozenset(name for use in _USES for name in use.names.split())
@@ -168,13 +167,6 @@ def free_shapes(model: ov.Model) -> list[UnsupportedPrimitive]:
 def _is_known(output: ov.Output) -> bool:
     shape = output.get_partial_shape()
     return shape.is_static and (0 not in shape.to_shape() or is_constant(output))
-
-
-def unknown(model: ir.Model, message: str) -> list[UnsupportedPrimitive]:
-    """Return the operators of a model that an error of OpenVINO's reader names, most used first."""
-    named = set(re.findall(r"[\w.]+", message))
-    every = ((n, {n.op_type, f"{n.domain}.{n.op_type}", f"ai.onnx.{n.op_type}"}) for n in nodes(model.graph))
-    return _rows((node, "OpenVINO cannot read it") for node, names in every if names & named)
 
 
 def _rows(found: Iterable[tuple[ir.Node, str]]) -> list[UnsupportedPrimitive]:
@@ -319,7 +311,7 @@ def _adds_dimensions(node: ir.Node, opset: int) -> bool:
 def _omits_rounding(node: ir.Node) -> bool:
     """Return True if a Cast to float16 is cast again, or if its type is none of those known."""
     to = ir.DataType(node.attributes.get_int("to", 0))
-    return to not in _ALL or (
+    return to not in _NUMBERS | {_T.BOOL} or (
         to is _T.FLOAT16 and any(use.node.op_type == "Cast" for use in node.outputs[0].uses())
     )
 
@@ -381,6 +373,12 @@ def _indexes_all(node: ir.Node, opset: int) -> bool:
     along = node.attributes.get_int("axis", 0) % len(data)
     pairs = enumerate(zip(data, indices, strict=True))
     return all(axis == along or (isinstance(n, int) and n == m) for axis, (n, m) in pairs)
+
+
+def _gains_dimension(node: ir.Node, opset: int) -> bool:
+    """Return True if a scalar gets the dimension of its scale or zero point."""
+    first, *others = (_shape(value, opset) for value in node.inputs if value is not None)
+    return first == () and any(shape != () for shape in others)
 
 
 def _overflows(node: ir.Node) -> bool:
