@@ -117,7 +117,7 @@ def _is_integer(value: ov.Output) -> bool:
 
 
 def _is_within(indices: Array, length: int) -> bool:
-    return bool(((indices >= -length) & (indices < length)).all())
+    return not indices.size or (int(indices.min()) >= -length and int(indices.max()) < length)
 
 
 def _indexed_length(gather: ov.Node) -> int:
