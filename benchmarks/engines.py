@@ -22,9 +22,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from pinnace.building.choosing import _candidates, with_choice
+from pinnace.building.choosing import candidates, with_choice
 from pinnace.building.measuring import call, in_turns, measured, ratio
-from pinnace.building.origin import Origin
+from pinnace.building.opening import open_model
+from pinnace.building.spec import Stages
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 
@@ -83,17 +84,16 @@ def _child(path: Path, seconds: float, half: bool) -> dict[str, Any]:
 def judged(path: Path, seconds: float, half: bool) -> dict[str, Any]:
     """Return the milliseconds of each engine, and which one runs the first build and the kept model."""
     target = Target(threads=1, precision="preferred_fp16" if half else "enforce_fp32")
-    recipe = Origin(path, None, lambda _: target, Settings())._recipe
-    candidates = _candidates(recipe)
-    recipe.held.clear()
-    kept = measured(recipe, candidates, False) if len(candidates) > 1 else candidates[0]
+    spec = open_model(path, None, target, Settings())
+    choices = candidates(spec, Stages())
+    kept = measured(spec, choices, False) if len(choices) > 1 else choices[0]
     if "measured when" not in kept.why:
         return {"alone": kept.why}
     with ExitStack() as stack:
-        calls = {one.provider: call(with_choice(recipe, one), stack) for one in candidates}
+        calls = {one.provider: call(with_choice(spec, one), stack) for one in choices}
         times = in_turns(calls, seconds, _TURNS)
     medians = {engine: statistics.median(turns) for engine, turns in times.items()}
-    return medians | {"ratio": ratio(times), "first": candidates[0].provider, "kept": kept.provider}
+    return medians | {"ratio": ratio(times), "first": choices[0].provider, "kept": kept.provider}
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from benchmarks.models.detector import yolo
 from benchmarks.models.language import bert
 from benchmarks.models.writer import INT64, Writer
 from pinnace.bench.timing import collector_off
-from pinnace.building.origin import build
+from pinnace.building.build import build_model as build
 from pinnace.engines.openvino import reading
 from pinnace.engines.protocol import Execution
 from pinnace.options.settings import Settings

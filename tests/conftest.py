@@ -12,7 +12,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from pinnace.building.origin import build
+from pinnace.building.build import build_model as build
 from pinnace.engines.devices import devices_of
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target

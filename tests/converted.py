@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pinnace.building.origin import build
+from pinnace.building.build import build_model as build
 from pinnace.converter.convert import Conversion, convert
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target

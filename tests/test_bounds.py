@@ -18,8 +18,8 @@ from PIL import Image, features
 from tests.fuzz import amplify
 
 from pinnace import Context, DataType, Model, ModelType, Tensor, images
+from pinnace.building.build import build_model as build
 from pinnace.building.opening import inspect_model
-from pinnace.building.origin import build
 from pinnace.cli import console, inputs
 from pinnace.converter.convert import Conversion, convert
 from pinnace.distributed.shard.cutting import shard
@@ -36,7 +36,7 @@ ROOT = Path(__file__).parent.parent
 # In a process of its own, because what is not bounded takes all memory and never ends.
 OPEN = """
 import resource, sys
-from pinnace.building.origin import build
+from pinnace.building.build import build_model as build
 from pinnace.options.settings import Settings
 from pinnace.errors import PinnaceError
 from pinnace.options.target import Target

@@ -27,7 +27,7 @@ def test_opening_a_model_imports_no_sympy(data):
 @pytest.mark.parametrize("name", ["picture.ms", "dense.mindir", "dense.onnx"])
 def test_building_a_model_imports_no_sympy(data, tmp_path, monkeypatch, cache, name):
     monkeypatch.setenv("PINNACE_CACHE_DIR", cache if cache == "off" else str(tmp_path / "cache"))
-    names = "from pinnace.building.origin import Settings, Target, build; "
+    names = "from pinnace.building.build import Settings, Target, build_model as build; "
     code = f"import sys; {names}build(sys.argv[1], None, Target(), Settings()); "
     code += "print(*(name in sys.modules for name in ('onnx_ir', 'sympy')))"
     done = subprocess.run(

@@ -38,14 +38,14 @@ def test_tests_of_what_only_processes_run_are_those_that_name_its_module(tmp_pat
     data = pytest.importorskip("coverage").CoverageData(str(tmp_path / "map"))
     from tests.mutants.__main__ import PACKAGE, Tests  # imports coverage
 
-    keeping, name = PACKAGE / "building" / "keeping.py", "tests/cache/test_keeping.py::test_one[a (b)]"
-    starts = next(i for i, x in enumerate(keeping.read_text().splitlines(), 1) if "building.keeper" in x)
+    starter, name = PACKAGE / "serving" / "processes.py", "tests/serving/test_processes.py::test_one[a (b)]"
+    starts = next(i for i, x in enumerate(starter.read_text().splitlines(), 1) if ".device_process" in x)
     data.set_context(f"{name}|run")
-    data.add_lines({str(keeping): [starts]})
+    data.add_lines({str(starter): [starts]})
     data.write()
-    (change, *_) = changes(PACKAGE / "building" / "keeper.py")
+    (change, *_) = changes(PACKAGE / "serving" / "device_process.py")
     found = Tests(tmp_path / "map", seed=1).of(change)
-    assert {name, "tests/cache/test_keeping.py"} <= {*found}
+    assert {name, "tests/test_mutants.py"} <= {*found}
     assert not any(each.startswith("tests/ops/") for each in found)
 
 

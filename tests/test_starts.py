@@ -20,7 +20,12 @@ print(*set(sys.modules) - before)
 
 NEVER = {
     *("asyncio", "openvino", "sympy"),
-    *("pinnace.api.runner", "pinnace.building.keeping", "pinnace.serving.stats", "pinnace.tensors.showing"),
+    *(
+        "pinnace.api.runner",
+        "pinnace.building.background",
+        "pinnace.serving.stats",
+        "pinnace.tensors.showing",
+    ),
 }
 KEPT = NEVER | {
     *("concurrent.futures._base", "difflib", "email", "importlib.metadata", "importlib.resources"),

@@ -200,7 +200,7 @@ ELSEWHERE = {
     "cache/": "the compile cache has a discipline of its own",
     "engines/onnxruntime/keeping.py": "into a folder of the compile cache",
     "engines/openvino/engine.py": "into a folder of the compile cache",
-    "building/keeper.py": "/proc",
+    "building/background.py": "/proc, and what helpers read",
     "serving/ray/models.py": "into a folder of the compile cache",
     "serving/processes.py": "/dev/null",
     "cli/launch.py": "/dev/null",

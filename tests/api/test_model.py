@@ -8,6 +8,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from tests.waiting import Execution
 
 import pinnace
 from pinnace import Context, DataType, Model, ModelType, PinnaceWarning, Tensor, TensorMeta
+from pinnace.building.build import Built
 from pinnace.errors import (
     ArgumentTypeError,
     ConfigError,
@@ -69,14 +71,11 @@ class Counter:
         self.closed += 1
 
 
-class Opened:
-    """An origin of which `executable` is built."""
-
-    source, variable, offer, target = Source("a model", memoryview(b"")), (), None, Target()
-    facts: dict[str, str] = {}  # noqa: RUF012
-
-    def __init__(self, executable) -> None:
-        self.build, self.keep_later = lambda: executable, lambda _: None
+def build_gives(monkeypatch, executable) -> None:
+    """Let builds of models give this executable."""
+    spec = SimpleNamespace(source=Source("a model", memoryview(b"")), variable=(), target=Target())
+    monkeypatch.setattr("pinnace.api.model.open_model", lambda *_: spec)
+    monkeypatch.setattr("pinnace.api.base_model.build", lambda spec: Built(executable, spec, {}))
 
 
 def test_inputs_and_outputs_are_told(build) -> None:
@@ -419,7 +418,7 @@ def test_a_failed_build_leaves_the_model_as_it_was() -> None:
 
 def test_every_model_has_its_own_state(monkeypatch: pytest.MonkeyPatch) -> None:
     executable = Counter()
-    monkeypatch.setattr("pinnace.api.model.Origin", lambda *_: Opened(executable))
+    build_gives(monkeypatch, executable)
     first, second = Model(), Model()
     for model in (first, second):
         model.build_from_file(str(API / "add.onnx"), ModelType.ONNX)
@@ -436,7 +435,7 @@ def test_asking_for_shapes_does_not_touch_the_state(monkeypatch: pytest.MonkeyPa
         inputs = (Port("x", DataType.FLOAT32, (-1,)),)
         outputs = (Port("sum", DataType.FLOAT32, (-1,)),)
 
-    monkeypatch.setattr("pinnace.api.model.Origin", lambda *_: Opened(Free()))
+    build_gives(monkeypatch, Free())
     model = Model()
     model.build_from_file(str(API / "add.onnx"), ModelType.ONNX)
     one = [np.ones(2, np.float32)]
@@ -458,7 +457,7 @@ def test_threads_on_one_model_take_turns(monkeypatch: pytest.MonkeyPatch) -> Non
             self.busy = False
             return result
 
-    monkeypatch.setattr("pinnace.api.model.Origin", lambda *_: Opened(Alone()))
+    build_gives(monkeypatch, Alone())
     model = Model()
     model.build_from_file(str(API / "add.onnx"), ModelType.ONNX)
     threads = [

@@ -392,13 +392,13 @@ def test_others_predict_meanwhile(tmp_path: Path) -> None:
 def test_closed_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     model = added()
     live = model._live
-    build = live.exchange.reshape
+    build = live.update.reshape
 
     def closing(shapes, install):
         model.close()
         build(shapes, install)
 
-    monkeypatch.setattr(live.exchange, "reshape", closing)
+    monkeypatch.setattr(live.update, "reshape", closing)
     with pytest.raises(ModelStateError, match="was closed or built again while it was resized"):
         model.resize(model.get_inputs(), [[1, 4, 5], [1, 4, 5]])
 

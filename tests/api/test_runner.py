@@ -4,6 +4,7 @@ import threading
 import warnings
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from pinnace import (
     RunnerConfig,
     Tensor,
 )
+from pinnace.building.build import Built
 from pinnace.errors import ConfigError, DataMismatchError, EngineError, ModelFormatError, ModelStateError
 from pinnace.types import Port
 from pinnace.weights.source import Source
@@ -73,23 +75,16 @@ class Gate:
         self.closed += 1
 
 
-class Opened:
-    """An origin of which `executable` is built."""
-
-    source, variable, offer = Source("a model", memoryview(b"")), (), None
-    facts: dict[str, str] = {}  # noqa: RUF012
-
-    def __init__(self, executable, target_of) -> None:
-        self.build, self.target = lambda: executable, target_of(None)
-        self.keep_later = lambda _: None
+def opened(_model, _kind, target_of, *_):
+    """What the runner opens; builds of it are replaced."""
+    return SimpleNamespace(source=Source("a model", memoryview(b"")), variable=(), target=target_of(None))
 
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
     made = Gate()
-    monkeypatch.setattr(
-        "pinnace.api.runner.Origin", lambda _model, _kind, target_of, *_: Opened(made, target_of)
-    )
+    monkeypatch.setattr("pinnace.api.runner.open_model", opened)
+    monkeypatch.setattr("pinnace.api.base_model.build", lambda spec: Built(made, spec, {}))
     return made
 
 
@@ -213,11 +208,11 @@ def test_number_of_workers_and_threads(
 ) -> None:
     targets = []
 
-    def origin(_model, _kind, target_of, *_):
-        targets.append(target_of(None))
-        return Opened(gate, target_of)
+    def noting(*given):
+        targets.append(opened(*given).target)
+        return opened(*given)
 
-    monkeypatch.setattr("pinnace.api.runner.Origin", origin)
+    monkeypatch.setattr("pinnace.api.runner.open_model", noting)
     for module in ("api.runner", "building.planning"):
         monkeypatch.setattr(f"pinnace.{module}.usable_core_count", lambda: cores)
     runner = ModelParallelRunner()

@@ -21,7 +21,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from pinnace import Context, Model, ModelParallelRunner, ModelType, Tensor
-from pinnace.building.origin import Origin
+from pinnace.building.build import build
+from pinnace.building.opening import open_model
+from pinnace.building.weights import refitter as refitter_of
 from pinnace.errors import (
     ArgumentValueError,
     ConfigError,
@@ -180,9 +182,9 @@ def test_both_ways_give_the_same_to_the_last_bit(tmp_path: Path, monkeypatch: py
     settings = Settings.load(configuration(tmp_path, list(first_weights)))
     for folder, quick in ((str(tmp_path / "cache"), True), ("off", False)):
         monkeypatch.setenv("PINNACE_CACHE_DIR", folder)
-        origin = Origin(str(tmp_path / "a.onnx"), None, lambda _: Target(threads=1), settings)
-        origin.build().close()
-        refitter, _ = origin.refitter(origin.variable)
+        built = build(open_model(str(tmp_path / "a.onnx"), None, Target(threads=1), settings))
+        built.executable.close()
+        refitter, _ = refitter_of(built.spec, built.spec.variable)
         assert (refitter._optimized is not None and refitter._optimized.unchanged == set(new)) is quick
         executable = refitter.refit(new)
         np.testing.assert_array_equal(executable.execution().run([X])[0], expected)

@@ -8,9 +8,9 @@ import shutil
 
 import pytest
 
-from pinnace.building.garbage import no_garbage_collection
+from pinnace.building.build import build_model as build
+from pinnace.building.build import no_garbage_collection
 from pinnace.building.opening import inspect_model
-from pinnace.building.origin import build
 from pinnace.errors import UnsupportedModelError
 from pinnace.formats.mindir.schema import model_class
 from pinnace.options.settings import Settings

@@ -10,13 +10,15 @@ import pytest
 from onnx import numpy_helper
 
 from pinnace import Context, Model, ModelType
-from pinnace.building import keeper, measuring
-from pinnace.building.keeping import Unkept
-from pinnace.building.origin import Origin
-from pinnace.cache import chosen
+from pinnace.building import background, measuring
+from pinnace.building.background import Job
+from pinnace.building.build import build
+from pinnace.building.opening import open_model
+from pinnace.cache.model import ModelCache
 from pinnace.cache.store import Store
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
+from pinnace.weights.source import Source
 
 pytest.importorskip("openvino")
 
@@ -49,7 +51,7 @@ def figures(monkeypatch):
 
 
 class Owner:
-    def adopt(self):
+    def use_kept(self):
         """Do nothing: nobody runs the model."""
 
 
@@ -57,26 +59,24 @@ def keep(path, prefer="latency", requests=1, config=None):
     """Build without the cache, and keep the model as the helper does."""
     settings = Settings.load(options={"common_context": {"prefer": prefer}} | (config or {}))
     target = Target(threads=1, parallel_requests=requests)
-    origin = Origin(path, None, lambda _: target, settings, keep="after")
-    origin.build().close()
+    built = build(open_model(path, None, target, settings, keep="after"))
+    built.executable.close()
     owner = Owner()
-    choice = origin._chooser.hand_over(origin._recipe)
-    job = Unkept.of(origin._recipe, Store.of(settings), choice, owner.adopt)
-    told = json.loads(json.dumps({**job.told, "buffer": None}))
-    keeper.keep(told)
+    job = Job.of(built.to_keep, owner.use_kept)
+    message = json.loads(json.dumps({**job.described, "buffer": None}))
+    background.keep(message)
     with suppress(OSError):  # there may be no room
-        keeper.compare(told)
-        keeper.compare(told)  # is done once
+        background.compare(message)
+        background.compare(message)  # is done once
 
 
 def engine_and_why(path, prefer="latency", requests=1):
     settings = Settings.load(options={"common_context": {"prefer": prefer}})
     target = Target(threads=1, parallel_requests=requests)
-    origin = Origin(path, None, lambda _: target, settings)
-    executable = origin.build()
-    executable.close()
-    assert origin.facts["cache"] == "loaded"
-    return executable.info["engine"].partition(" ")[0], origin.facts["why"]
+    built = build(open_model(path, None, target, settings))
+    built.executable.close()
+    assert built.facts["cache"] == "loaded"
+    return built.executable.info["engine"].partition(" ")[0], built.facts["why"]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_an_engine_that_fails_leaves_the_rule(path, figures, monkeypatch):
 
 def test_nothing_is_measured_where_both_engines_would_not_fit(path, figures, monkeypatch):
     figures["openvino"] = 0.1
-    monkeypatch.setattr("pinnace.machine.cgroup.usable_memory", lambda: 4 * path.stat().st_size)
+    monkeypatch.setattr("pinnace.building.background.usable_memory", lambda: 4 * path.stat().st_size)
     keep(path)
     assert engine_and_why(path) == ("onnxruntime", "by rule: it is small")
 
@@ -156,7 +156,6 @@ def test_made_up_inputs_are_of_the_ports():
 def test_the_choice_of_another_target_is_not_taken(path, figures):
     figures["openvino"] = 0.5
     keep(path)
-    store = Store.of(Settings())
-    (note,) = store.folder.things("chosen")
-    content = note.name.partition("-")[0]
-    assert chosen.find(store, content, ("", "first")) is None
+    cache = ModelCache(Source.of_file(path), Store.of(Settings()))
+    assert not cache.is_new
+    assert cache.engine_choice(("", "first")) is None

@@ -9,10 +9,13 @@ import pytest
 
 import pinnace
 from pinnace import engines
-from pinnace.building.cached import Contents
-from pinnace.building.origin import Origin
-from pinnace.cache import choices, key
+from pinnace.building.build import build
+from pinnace.building.opening import open_model
+from pinnace.building.spec import Stages, lowered
+from pinnace.cache import key
+from pinnace.cache import model as models
 from pinnace.cache.choices import Measurement, Tuning
+from pinnace.cache.model import ModelCache
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 
@@ -42,13 +45,13 @@ def targets(monkeypatch):
 
     monkeypatch.setattr(engines, "choose", noting)
     monkeypatch.setattr(engines, "installed", lambda: {"onnxruntime": "1", "openvino": "1"})
-    for module in ("building.cached", "building.planning", "api.runner"):
+    for module in ("cache.model", "building.planning", "api.runner"):
         monkeypatch.setattr(f"pinnace.{module}.usable_core_count", lambda: CORES)
     return seen
 
 
 def remember(path, *ways):
-    return Origin(path, None, lambda _: Target(), Settings()).tunings.keep(tuning(*ways))
+    return open_model(path, None, Target(), Settings()).cache.keep_tuning(tuning(*ways))
 
 
 @pytest.fixture
@@ -180,21 +183,21 @@ def test_a_tuning_before_the_first_build_holds_after_it(cache, tmp_path, targets
     """A build notes which files belong to the model, by which tunings are found."""
     path = tmp_path / "outside.onnx"
     make_model(path, external="weights.bin")
-    origin = Origin(path, None, lambda _: Target(), Settings())
-    origin.lowered()
-    origin.tunings.keep(tuning(measured("openvino", CORES)))
+    spec = open_model(path, None, Target(), Settings())
+    lowered(spec, Stages())
+    spec.cache.keep_tuning(tuning(measured("openvino", CORES)))
     for _ in range(2):
         assert model_target(targets, path) == ("openvino", CORES)
-        Origin(path, None, lambda _: Target(), Settings()).build().close()
+        build(open_model(path, None, Target(), Settings())).executable.close()
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        lambda patch: patch.setattr(choices, "identity", lambda: "another one"),
-        lambda patch: patch.setattr(choices, "code", lambda _: "another version of Pinnace"),
+        lambda patch: patch.setattr(models, "identity", lambda: "another one"),
+        lambda patch: patch.setattr(models, "code", lambda _: "another version of Pinnace"),
         lambda patch: patch.setattr(engines, "installed", lambda: {"onnxruntime": "1", "openvino": "2"}),
-        lambda patch: patch.setattr("pinnace.building.cached.usable_core_count", lambda: CORES + 1),
+        lambda patch: patch.setattr("pinnace.cache.model.usable_core_count", lambda: CORES + 1),
     ],
     ids=["processor", "pinnace", "engine", "cores"],
 )
@@ -241,13 +244,13 @@ def test_without_a_cache_nothing_is_remembered(tuned, targets, cache, monkeypatc
     monkeypatch.setenv("PINNACE_CACHE_DIR", "off")
     assert model_target(targets, tuned) == ("", CORES)
     assert remember(tuned, measured()) is False
-    assert Origin(tuned, None, lambda _: Target(), Settings()).tunings.forget() == 0
+    assert open_model(tuned, None, Target(), Settings()).cache.forget_tunings() == 0
 
 
 def test_nothing_is_hashed_where_nothing_is_remembered(cache, product, targets, monkeypatch):
     path, _ = product
-    monkeypatch.setattr(Contents, "file", property(lambda self: pytest.fail("hashed")))
-    Origin(path, None, lambda tuning: Target(threads=1 if tuning is None else 2), Settings())
+    monkeypatch.setattr(ModelCache, "content", property(lambda self: pytest.fail("hashed")))
+    open_model(path, None, lambda tuning: Target(threads=1 if tuning is None else 2), Settings())
     assert targets[-1].threads == 1
 
 
@@ -255,7 +258,7 @@ def test_a_model_is_hashed_once(tuned, targets, monkeypatch):
     model_target(targets, tuned)
     hashed = []
     content_of = key.content_of
-    monkeypatch.setattr(key, "content_of", lambda *of: hashed.append(of[0].name) or content_of(*of))
+    monkeypatch.setattr(models, "content_of", lambda *of: hashed.append(of[0].name) or content_of(*of))
     model_target(targets, tuned)
     assert hashed == [str(tuned)]
 
@@ -264,7 +267,7 @@ def test_forgetting_concerns_one_model(tuned, targets, tmp_path):
     other = tmp_path / "other.onnx"
     make_model(other, seed=1)
     remember(other, measured("openvino", CORES))
-    assert Origin(tuned, None, lambda _: Target(), Settings()).tunings.forget() == 1
+    assert open_model(tuned, None, Target(), Settings()).cache.forget_tunings() == 1
     assert model_target(targets, tuned) == ("", CORES)
     assert model_target(targets, other) == ("openvino", CORES)
 

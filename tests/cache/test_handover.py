@@ -21,7 +21,7 @@ from onnx import helper, numpy_helper
 
 import pinnace
 from pinnace import engines
-from pinnace.building.origin import build
+from pinnace.building.build import build_model as build
 from pinnace.cache import handover
 from pinnace.engines.onnxruntime.engine import Onnxruntime
 from pinnace.errors import ConfigError, DeviceUnavailableError, ModelStateError

@@ -17,7 +17,7 @@ import pytest
 from tests.waiting import until
 
 import pinnace
-from pinnace.building import keeper, keeping
+from pinnace.building import background
 from pinnace.cache import known
 from pinnace.cache.folder import Folder
 
@@ -48,7 +48,7 @@ class Helper:
     def readline(self):
         assert self.opened.wait(60)
         try:
-            keeper.keep(next(self.told))
+            background.keep(next(self.told))
         except Exception as error:
             return json.dumps(str(error)).encode()
         return b'""\n'
@@ -58,7 +58,7 @@ class Helper:
 def gate(monkeypatch):
     """Opens the way for the helper, which is a function here."""
     monkeypatch.setattr(Helper, "opened", threading.Event())
-    monkeypatch.setattr(keeping, "_started", Helper)
+    monkeypatch.setattr(background, "_started", Helper)
     yield Helper.opened
     Helper.opened.set()
 
@@ -72,7 +72,7 @@ def entries(cache):
 
 
 def is_done():
-    return not keeping._line._works
+    return not background._queue.works
 
 
 def running(model):
@@ -84,7 +84,7 @@ def test_the_helper_keeps_a_model_that_runs_and_the_kept_one_replaces_it(
     cache, product, from_buffer, monkeypatch
 ):
     path, weight = product
-    monkeypatch.setattr(keeping, "_HELPER", BUSY + keeping._HELPER)
+    monkeypatch.setattr(background, "_HELPER", BUSY + background._HELPER)
     with pinnace.Model(path.read_bytes() if from_buffer else path) as model:
         assert model.get_model_info("cache") == "to be written"
         first, before = model.predict([X])[0].get_data_to_numpy(), running(model)
@@ -229,10 +229,10 @@ def test_a_process_that_ends_or_forks_meanwhile_leaves_nothing_behind(cache, pro
     script = """
         import os, sys
         import numpy as np, pinnace
-        from pinnace.building import keeping
+        from pinnace.building import background
         model = pinnace.Model(sys.argv[1])
-        keeping._line.adopting.acquire()
-        keeping._line.adopting.release()
+        background._queue.replacing.acquire()
+        background._queue.replacing.release()
         child = os.fork()
         y = model.predict([np.ones((1, 128), np.float32)])[0].get_data_to_numpy()
         if child == 0:
@@ -252,8 +252,8 @@ def test_models_of_a_process_that_has_ended_are_kept(cache, tmp_path):
         make_model(tmp_path / name, seed)
     script = f"""
         import os, shutil, sys, pinnace
-        from pinnace.building import keeping
-        keeping._HELPER = {BUSY!r} + keeping._HELPER
+        from pinnace.building import background
+        background._HELPER = {BUSY!r} + background._HELPER
         third = open("third.onnx", "rb").read()
         models = [pinnace.Model("first.onnx"), pinnace.Model("second.onnx"), pinnace.Model(third)]
         os.mkdir("gone")
@@ -266,8 +266,8 @@ def test_models_of_a_process_that_has_ended_are_kept(cache, tmp_path):
 
 def test_the_helper_yields_cores_and_memory_to_its_parent(cache, product, monkeypatch):
     """In another session the kernel would give it as much of a core as the parent, whatever its priority."""
-    started, helpers = keeping._started, []
-    monkeypatch.setattr(keeping, "_started", lambda jobs: helpers.append(started(jobs)) or helpers[0])
+    started, helpers = background._started, []
+    monkeypatch.setattr(background, "_started", lambda jobs: helpers.append(started(jobs)) or helpers[0])
     with Folder(cache).lock("keeper", 10), pinnace.Model(product[0]):
         until(lambda: helpers)
         pid = helpers[0].pid
@@ -281,7 +281,7 @@ def test_the_helper_yields_cores_and_memory_to_its_parent(cache, product, monkey
 
 
 def test_one_helper_for_a_cache_works_at_a_time(cache, product, gate, monkeypatch):
-    monkeypatch.setattr(keeper, "_PATIENCE", 0)
+    monkeypatch.setattr(background, "_PATIENCE", 0)
     with pinnace.Model(product[0]), Folder(cache).lock("keeper", 10):
         gate.set()
         until(is_done)
@@ -291,7 +291,7 @@ def test_one_helper_for_a_cache_works_at_a_time(cache, product, gate, monkeypatc
 def test_a_model_for_which_memory_does_not_suffice_is_not_kept(cache, product, gate, monkeypatch, caplog):
     caplog.set_level("INFO", "pinnace.build")
     with pinnace.Model(product[0]) as model:
-        monkeypatch.setattr("pinnace.machine.cgroup.usable_memory", lambda: 2 * product[1].nbytes)
+        monkeypatch.setattr("pinnace.building.background.usable_memory", lambda: 2 * product[1].nbytes)
         gate.set()
         until(is_done)
         assert model.predict([X])[0].get_data_to_numpy() == close_to(product[1])
@@ -305,16 +305,16 @@ def test_a_model_for_which_memory_does_not_suffice_is_not_kept(cache, product, g
 def test_the_helper_starts_when_a_quota_leaves_it_a_core(monkeypatch, quota, used, waits):
     """Otherwise it would take from the quota what requests need, whatever its priority."""
     slept, total = [], accumulate(chain(*zip(repeat(0), used, strict=False)))
-    monkeypatch.setattr(keeping, "allowed_cores", lambda: range(4))
-    monkeypatch.setattr(keeping.time, "sleep", slept.append)
-    monkeypatch.setattr(keeping, "cpu_quota", lambda: quota)
-    monkeypatch.setattr(keeping, "cpu_seconds", lambda: next(total))
-    keeping._wait_for_quota()
+    monkeypatch.setattr(background, "allowed_cores", lambda: range(4))
+    monkeypatch.setattr(background.time, "sleep", slept.append)
+    monkeypatch.setattr(background, "cpu_quota", lambda: quota)
+    monkeypatch.setattr(background, "cpu_seconds", lambda: next(total))
+    background._wait_for_quota()
     assert len(slept) == waits
 
 
 def test_the_helper_ends_after_its_parent():
-    script = "from pinnace.building import keeper; keeper._ALONE = 0; keeper._end_after(1 << 30)"
+    script = "from pinnace.building import background; background._ALONE = 0; background._end_after(1 << 30)"
     assert subprocess.run([sys.executable, "-c", script], timeout=60).returncode == 1
 
 

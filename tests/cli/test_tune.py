@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper
 import pinnace as mslite
 from pinnace import engines
 from pinnace.bench import tuning
-from pinnace.building.origin import build
+from pinnace.building.build import build_model as build
 from pinnace.engines.onnxruntime.engine import Onnxruntime
 from pinnace.errors import (
     ArgumentValueError,
@@ -117,7 +117,7 @@ def fakes(monkeypatch, tmp_path):
     monkeypatch.setattr("pinnace.bench.rounding._milliseconds", CLOCK.milliseconds)
     monkeypatch.setattr(engines, "choose", lambda target, *_: made[target.provider or "onnxruntime"])
     monkeypatch.setattr(engines, "installed", lambda: dict.fromkeys(made, "1.0"))
-    for module in ("building.cached", "building.planning", "api.runner", "machine.cores"):
+    for module in ("cache.model", "building.planning", "api.runner", "machine.cores"):
         monkeypatch.setattr(f"pinnace.{module}.usable_core_count", lambda: 2)
     return made
 
@@ -505,7 +505,7 @@ def test_a_full_disk_costs_no_figures(pinnace, fakes, model, monkeypatch):
     def keep(self, tuning):
         raise OSError(28, "no space left on device", "/cache")
 
-    monkeypatch.setattr("pinnace.building.cached.Tunings.keep", keep)
+    monkeypatch.setattr("pinnace.cache.model.ModelCache.keep_tuning", keep)
     answer = pinnace("tune", model, "--seconds", 0)
     assert "for latency, for throughput" in answer.out
     assert answer.err.endswith("; nothing is stored: /cache: no space left on device\n")

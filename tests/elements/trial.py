@@ -16,7 +16,7 @@ from tests.elements.calls import Call, Feed, Place, free
 from tests.requests.memory import mark
 from tests.requests.trial import without_arena
 
-from pinnace.building.origin import build
+from pinnace.building.build import build_model as build
 from pinnace.engines.onnxruntime import guards, session
 from pinnace.engines.protocol import WITHOUT_ELEMENTS
 from pinnace.errors import PinnaceError

@@ -9,7 +9,7 @@ from tests.elements import calls
 from tests.elements.trial import Subject
 
 from pinnace import Context, DataParallel, Model, ModelParallelRunner, ModelType, errors
-from pinnace.building.origin import build
+from pinnace.building.build import build_model as build
 from pinnace.engines.filled import Filled
 from pinnace.engines.protocol import WITHOUT_ELEMENTS
 from pinnace.options.settings import Settings

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 from tests.requests.calls import CALLS, MS, Call
 
-from pinnace.building.origin import build
+from pinnace.building.build import build_model as build
 from pinnace.engines.onnxruntime import foreign
 from pinnace.errors import EngineError, UnsupportedModelError
 from pinnace.options.settings import Settings

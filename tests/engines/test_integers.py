@@ -14,7 +14,7 @@ import pytest
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from pinnace.building.origin import build
+from pinnace.building.build import build_model as build
 from pinnace.engines import rule
 from pinnace.engines.onnxruntime.rules import rewrite
 from pinnace.errors import PinnaceWarning

@@ -8,7 +8,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import pinnace as mslite
-from pinnace.building.origin import build
+from pinnace.building.build import build_model as build
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 

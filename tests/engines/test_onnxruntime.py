@@ -15,8 +15,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tests.waiting import until
 
+from pinnace.building.build import build_model as build
 from pinnace.building.opening import inspect_model
-from pinnace.building.origin import build
 from pinnace.engines.onnxruntime import session
 from pinnace.engines.onnxruntime.compiling import encoded
 from pinnace.errors import DeviceUnavailableError, EngineError, UnsupportedModelError
@@ -317,7 +317,7 @@ def test_a_pool_without_results_does_not_end_the_process(operator, sides):
     """onnxruntime's blocks of channels, which a process of its own sees, as it would be the one to end."""
     script = f"""
 import numpy as np
-from pinnace.building.origin import build
+from pinnace.building.build import build_model as build
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 execution = build({pooled(operator, sides)!r}, None, Target(threads=1), Settings()).execution()

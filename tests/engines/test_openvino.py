@@ -15,7 +15,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from pinnace.building.origin import Origin, build
+from pinnace.building.build import build as build_spec
+from pinnace.building.build import build_model as build
+from pinnace.building.opening import open_model
+from pinnace.building.weights import refitter as refitter_of
 from pinnace.errors import (
     DeviceUnavailableError,
     LackingKernelsError,
@@ -144,8 +147,8 @@ def test_what_was_compiled_is_loaded_again(tmp_path, monkeypatch):
 
 
 def test_weights_are_exchanged_and_the_file_keeps_its_own():
-    origin = Origin(product().SerializeToString(), None, lambda _: ON_OPENVINO, Settings())
-    refitter, variable = origin.refitter(["w"])
+    spec = open_model(product().SerializeToString(), None, ON_OPENVINO, Settings())
+    refitter, variable = refitter_of(spec, ["w"])
     (name,) = variable["w"].names
     for weights, expected in (({name: 2 * W}, 2 * W), ({}, W)):
         executable = refitter.refit(weights)
@@ -175,11 +178,10 @@ def test_integers_that_float32_has_not_are_divided_by_the_other_engine(operator,
 def test_what_the_other_engine_runs_is_loaded_from_the_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("PINNACE_CACHE_DIR", str(tmp_path))
     proto = of_integers("Mod", TensorProto.INT32)
-    origins = [Origin(proto, None, lambda _: ON_OPENVINO, Settings()) for _ in range(2)]
-    for origin in origins:
+    for cache in ("written", "loaded"):
         with pytest.warns(PinnaceWarning, match="onnxruntime .* runs the model"):
-            origin.build()
-    assert [origin.facts["cache"] for origin in origins] == ["written", "loaded"]
+            built = build_spec(open_model(proto, None, ON_OPENVINO, Settings()))
+        assert built.facts["cache"] == cache
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from pinnace.building.origin import build
+from pinnace.building.build import build_model as build
 from pinnace.errors import EngineError, PinnaceWarning
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target

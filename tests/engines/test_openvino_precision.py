@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from pinnace.building.origin import build
+from pinnace.building.build import build_model as build
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from pinnace.building.origin import build
+from pinnace.building.build import build_model as build
 from pinnace.engines.onnxruntime import session
 from pinnace.errors import PinnaceWarning
 from pinnace.machine import processor as precision

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+from pinnace.building.build import build_model as build
 from pinnace.building.opening import inspect_model
-from pinnace.building.origin import build
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 from tests.waiting import LIMIT, in_thread, until
 
 from pinnace import Context, Model, ModelParallelRunner, PredictTimeoutError
-from pinnace.building.origin import build
+from pinnace.building.build import build_model as build
 from pinnace.errors import EngineError
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.building.origin import build
+from pinnace.building.build import build_model as build
 from pinnace.errors import PinnaceError, UnsupportedModelError
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
@@ -43,7 +43,7 @@ def test_damaged_files_are_opened_or_refused(first):
 # In a process of its own, because the damage was such that the process ended.
 OPEN = """
 import resource, sys
-from pinnace.building.origin import build
+from pinnace.building.build import build_model as build
 from pinnace.options.settings import Settings
 from pinnace.errors import PinnaceError, UnsupportedModelError
 from pinnace.options.target import Target

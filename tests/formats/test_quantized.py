@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pinnace.building.origin import build
+from pinnace.building.build import build_model as build
 from pinnace.errors import ModelFormatError, UnsupportedModelError
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target

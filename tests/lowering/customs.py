@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import AttributeProto, helper, numpy_helper
 
-from pinnace.building.origin import build
+from pinnace.building.build import build_model as build
 from pinnace.errors import UnsupportedModelError
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target

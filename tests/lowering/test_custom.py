@@ -11,7 +11,7 @@ import pytest
 from customs import BOTH, CLOSE, HALF, arrays, model, ran, refusal, wide
 from onnx import TensorProto, helper
 
-from pinnace.building.origin import build
+from pinnace.building.build import build_model as build
 from pinnace.lowering.graph import compilable
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target

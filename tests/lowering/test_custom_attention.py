@@ -9,7 +9,7 @@ import pytest
 from customs import BOTH, CLOSE, HALF, arrays, ran, wide
 from onnx import helper
 
-from pinnace.building.origin import build
+from pinnace.building.build import build_model as build
 from pinnace.errors import PinnaceError
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target

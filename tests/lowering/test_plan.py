@@ -16,8 +16,8 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from pinnace import Context, Model, ModelParallelRunner, ModelType, Tensor
+from pinnace.building.build import build_model as build
 from pinnace.building.opening import inspect_model
-from pinnace.building.origin import build
 from pinnace.engines.onnxruntime.rules import rewrite
 from pinnace.errors import PinnaceWarning
 from pinnace.formats import read

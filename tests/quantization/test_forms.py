@@ -8,7 +8,9 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from pinnace.building.origin import Origin
+from pinnace.building.build import build
+from pinnace.building.opening import open_model
+from pinnace.building.spec import Stages, lowered
 from pinnace.engines.onnxruntime.engine import Onnxruntime
 from pinnace.machine.processor import sums_of_bytes_overflow
 from pinnace.options.settings import Settings
@@ -80,13 +82,13 @@ def outputs(path, inputs):
     return ort.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, inputs)[0]
 
 
-def origin(path, form="", **target):
+def opened(path, form="", **target):
     made_for = Target(threads=1, form=form, **target)
-    return Origin(path, None, lambda _: made_for, Settings.load("", {"ms_cache": {"serialize_path": "off"}}))
+    return open_model(path, None, made_for, Settings.load("", {"ms_cache": {"serialize_path": "off"}}))
 
 
 def in_form(path, form, inputs, **target):
-    executable = origin(path, form.text if form else "", **target).build()
+    executable = build(opened(path, form.text if form else "", **target)).executable
     try:
         return executable.execution().run(list(inputs.values()))[0]
     finally:
@@ -98,7 +100,7 @@ def error(got, wanted):
 
 
 def calibrated(path, inputs):
-    found = ranges(origin(path).lowered(), Onnxruntime(), [list(inputs.values())])
+    found = ranges(lowered(opened(path), Stages()), Onnxruntime(), [list(inputs.values())])
     return QuantizationScheme("int8", (), found)
 
 
@@ -190,20 +192,20 @@ def test_ranges_are_the_ends_of_what_operators_read(pictures):
     assert found["x"] == (PICTURES["x"].min(), PICTURES["x"].max())
     assert found.keys() == {"x", "r", "k", "sum", "f"}
     assert found["r"][0] == 0
-    more = ranges(origin(pictures).lowered(), Onnxruntime(), [[PICTURES["x"]], [3 * PICTURES["x"]]])
+    more = ranges(lowered(opened(pictures), Stages()), Onnxruntime(), [[PICTURES["x"]], [3 * PICTURES["x"]]])
     assert more["x"] == (3 * PICTURES["x"].min(), 3 * PICTURES["x"].max())
 
 
 def test_operators_are_those_with_weights_and_what_is_between_convolutions(pictures, products):
-    graph = origin(pictures).lowered().model
+    graph = lowered(opened(pictures), Stages()).model
     assert operators(graph, "int8") == ["n", "k", "sum", "p", "y"]
     assert operators(graph, "weights8") == ["y"]
-    assert operators(origin(products).lowered().model, "int8") == ["h", "y"]
+    assert operators(lowered(opened(products), Stages()).model, "int8") == ["h", "y"]
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_what_is_kept_stays_as_it_is(pictures, method):
-    names = operators(origin(pictures).lowered().model, method)
+    names = operators(lowered(opened(pictures), Stages()).model, method)
     form = QuantizationScheme(method, tuple(names), calibrated(pictures, PICTURES).ranges)
     ours = in_form(pictures, form, PICTURES)
     # Another engine may run it, which adds in another order; 16 bits would be 1e-3 away.
@@ -213,7 +215,7 @@ def test_what_is_kept_stays_as_it_is(pictures, method):
 def test_a_file_of_an_old_operator_set_has_no_integers(tmp_path):
     nodes = [helper.make_node("MatMul", ["x", "a"], ["y"])]
     old = save(tmp_path / "old.onnx", nodes, [3, 96], [weight("a", 96, 80)], opset=9)
-    graph = origin(old).lowered().model
+    graph = lowered(opened(old), Stages()).model
     assert operators(graph, "int8") == operators(graph, "dynamic8") == []
     assert operators(graph, "weights8") == ["y"]
 
@@ -233,7 +235,7 @@ def test_the_text_of_a_form_gives_it_back():
 def test_a_form_that_does_not_build_leaves_the_model_as_it_is(products):
     blocks = QuantizationScheme("weights8").text  # OpenVINO has no such product
     with pytest.warns(match="runs as it is, without fewer bits"):
-        executable = origin(products, blocks, provider="openvino").build()
+        executable = build(opened(products, blocks, provider="openvino")).executable
     try:
         assert executable.info["engine"].startswith("openvino")
         ours = executable.execution().run(list(PRODUCTS.values()))[0]

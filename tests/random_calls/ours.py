@@ -20,7 +20,8 @@ import numpy as np
 import onnx_ir as ir
 from tests.random_calls.compare import difference
 
-from pinnace.building.origin import Origin
+from pinnace.building.build import Built, build
+from pinnace.building.opening import open_model
 from pinnace.cache.store import OFF
 from pinnace.errors import PinnaceError
 from pinnace.formats import read
@@ -63,12 +64,12 @@ def _is_limit(message: str) -> bool:
 def compile_into(cache: Path, path: Path, target: Target) -> None:
     """Keep a case in a compile cache, if it can be built."""
     with suppress(PinnaceError):
-        _origin(path, target, str(cache)).build().close()
+        _built(path, target, str(cache)).executable.close()
 
 
-def _origin(path: Path, target: Target, cache: str) -> Origin:
+def _built(path: Path, target: Target, cache: str) -> Built:
     settings = Settings.load(options={"ms_cache": {"serialize_path": cache}})
-    return Origin(str(path.with_name(path.name + ".mindir")), None, lambda _: target, settings)
+    return build(open_model(str(path.with_name(path.name + ".mindir")), None, target, settings))
 
 
 def verdict(path: Path, target: Target, cache: str = OFF) -> str:
@@ -76,10 +77,10 @@ def verdict(path: Path, target: Target, cache: str = OFF) -> str:
     with np.load(path.with_name(path.name + ".npz")) as golden:
         inputs, expected = (_arrays(golden, letter) for letter in "xy")
     try:
-        origin = _origin(path, target, cache)
-        executable = origin.build()
-        if cache != OFF and origin.facts["cache"] != "loaded":
-            return f"unkept: {origin.facts['cache']}"
+        built = _built(path, target, cache)
+        executable = built.executable
+        if cache != OFF and built.facts["cache"] != "loaded":
+            return f"unkept: {built.facts['cache']}"
         try:
             results = executable.execution().run([np.asarray(x, order="C") for x in inputs])
         finally:

@@ -30,7 +30,7 @@ from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 from tools.conformance.onnx_backend import by_onnxruntime
 
-from pinnace.building.origin import build
+from pinnace.building.build import build_model as build
 from pinnace.converter.convert import Conversion, convert
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target

@@ -20,7 +20,7 @@ from onnx import numpy_helper
 from onnx.backend.test.case.test_case import TestCase
 from onnx.backend.test.loader import load_model_tests
 
-from pinnace.building.origin import build
+from pinnace.building.build import build_model as build
 from pinnace.errors import PinnaceError
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target

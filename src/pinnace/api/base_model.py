@@ -14,7 +14,8 @@ from weakref import WeakKeyDictionary
 
 from pinnace.api.built import OF_FILES, BuiltModel, refusal
 from pinnace.api.owner import EngineOwner
-from pinnace.building.exchange import Exchange, NoExchange
+from pinnace.building.build import build
+from pinnace.building.weights import NoWeightUpdate, WeightUpdate
 from pinnace.errors import (
     ArgumentTypeError,
     ArgumentValueError,
@@ -37,7 +38,7 @@ from pinnace.types import Port
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from pinnace.building.origin import Origin
+    from pinnace.building.spec import Spec
     from pinnace.cache.handover import Offer
     from pinnace.engines.protocol import Executable
     from pinnace.engines.steps import Profile
@@ -169,7 +170,7 @@ class BaseModel(EngineOwner):
         _check_weights(weights)
         with self._updating:
             live = self._built("update weight failed! ")
-            live.exchange.update([t for group in weights for t in group], live.workers.exchange)
+            live.update.update([t for group in weights for t in group], live.workers.exchange)
 
     def apply_lora(self, path: str | os.PathLike[str], scale: float = 1.0) -> None:
         """Merge the LoRA adapter in the `safetensors` file at `path` into the weights.
@@ -188,7 +189,7 @@ class BaseModel(EngineOwner):
             raise ArgumentValueError("scale must be a finite number that a float can hold")
         with self._updating:
             live = self._built()
-            live.exchange.apply(adapter, float(scale), live.workers.exchange)
+            live.update.apply(adapter, float(scale), live.workers.exchange)
 
     def remove_lora(self, path: str | os.PathLike[str] | None = None) -> None:
         """Remove the adapter of this file, or all adapters if `path` is None.
@@ -199,7 +200,7 @@ class BaseModel(EngineOwner):
         adapter = None if path is None else Path(arguments.path("path", path)).absolute()
         with self._updating:
             live = self._built()
-            live.exchange.remove(adapter, live.workers.exchange)
+            live.update.remove(adapter, live.workers.exchange)
 
     def predict(
         self,
@@ -280,7 +281,7 @@ class BaseModel(EngineOwner):
         arguments.count("runs", runs)
         arguments.count("warm_up", warm_up)
         live = self._live or self._built("predict failed! ", inputs)
-        return live.exchange.profile(live.inputs.arrays(inputs), runs, warm_up)
+        return live.update.profile(live.inputs.arrays(inputs), runs, warm_up)
 
     def resize(self, inputs: Sequence[Tensor], dims: Sequence[Sequence[int]]) -> None:
         """Change the shapes of the inputs: `dims[i]` is the new shape of input i.
@@ -317,47 +318,49 @@ class BaseModel(EngineOwner):
                 install()
                 return
             try:
-                live.exchange.reshape(built, install)
+                live.update.reshape(built, install)
             except (UnsupportedModelError, EngineError) as error:
                 raise DataMismatchError(refusal(live, shapes, error)) from None
-            live.exchange.keep_later(self._run_kept)
+            live.update.keep_later(self._run_kept)
 
     def _start(
         self,
-        origin: Origin,
+        spec: Spec,
         count: int = 1,
         limit: int = 0,
         batching: Batching | None = None,
-        others: Sequence[Origin] = (),
+        others: Sequence[Spec] = (),
     ) -> None:
         """Build the model, on the devices of `others` too, and close the previous one."""
         before = private()
-        executable = origin.build()
+        built, *elsewhere = map(build, (spec, *others))
         posts = [
-            WorkerGroup(other.build(), other.target.parallel_requests, other.target.cores) for other in others
+            WorkerGroup(one.executable, one.spec.target.parallel_requests, one.spec.target.cores)
+            for one in elsewhere
         ]
-        workers = WorkerPool(executable, count, origin.target.cores, limit, batching, posts)
-        devices = ", ".join(one.target.place for one in (origin, *others))
-        inputs = limited(executable.inputs, *origin.target.gears)
-        exchange = Exchange(origin, others)
-        memory = f"private {max(0, private() - before)}, files {origin.source.size}"
-        shapes = {"input_shape": origin.target.input_shape, "dynamic_dims": origin.target.dynamic_dims}
-        facts = {**origin.facts, "memory": memory, **{key: text for key, text in shapes.items() if text}}
-        self._run_on(workers, devices, exchange, origin.offer, inputs, facts)
-        exchange.keep_later(self._run_kept)
+        target, executable = built.spec.target, built.executable
+        workers = WorkerPool(executable, count, target.cores, limit, batching, posts)
+        devices = ", ".join(one.target.place for one in (spec, *others))
+        inputs = limited(executable.inputs, *target.gears)
+        update = WeightUpdate(built, *elsewhere)
+        memory = f"private {max(0, private() - before)}, files {spec.source.size}"
+        shapes = {"input_shape": target.input_shape, "dynamic_dims": target.dynamic_dims}
+        facts = {**built.facts, "memory": memory, **{key: text for key, text in shapes.items() if text}}
+        self._run_on(workers, devices, update, built.offer, inputs, facts)
+        update.keep_later(self._run_kept)
 
     def _run_kept(self) -> None:
         """Run the model from the compile cache from now on, if it is there."""
         with self._updating:
             live = self._live
             if live is not None:
-                live.exchange.adopt_kept(live.workers.exchange)
+                live.update.use_kept(live.workers.exchange)
 
     def _run_on(
         self,
         workers: WorkerPool,
         devices: str,
-        exchange: Exchange | NoExchange,
+        update: WeightUpdate | NoWeightUpdate,
         offer: Offer | None = None,
         inputs: tuple[Port, ...] = (),
         facts: Mapping[str, str] | None = None,
@@ -367,7 +370,7 @@ class BaseModel(EngineOwner):
         """
         inputs = inputs or workers.executable.inputs
         live = self.built(
-            workers, offer, exchange, tuple(port.shape for port in inputs), devices, inputs, facts
+            workers, offer, update, tuple(port.shape for port in inputs), devices, inputs, facts
         )
         with self._lock:
             old, self._live = self._live, live

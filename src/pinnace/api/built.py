@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pinnace.building.exchange import Exchange, NoExchange
+from pinnace.building.weights import NoWeightUpdate, WeightUpdate
 from pinnace.engines.protocol import refusal_of
 from pinnace.errors import EngineError, ModelStateError, UnsupportedModelError, warn
 from pinnace.serving.pool import WorkerPool
@@ -29,13 +29,13 @@ SOMETIMES = ("form", "rules", "why", *OF_FILES)
 
 
 class BuiltModel:
-    """A built model: workers, shared weights, exchange of weights, and the current shapes of the inputs."""
+    """A built model: workers, shared weights, updates of weights, and the current shapes of the inputs."""
 
     def __init__(
         self,
         workers: WorkerPool,
         offer: Offer | None,
-        exchange: Exchange | NoExchange,
+        update: WeightUpdate | NoWeightUpdate,
         shapes: tuple[Shape, ...],
         devices: str,
         inputs: tuple[Port, ...],
@@ -45,7 +45,7 @@ class BuiltModel:
         self.devices = devices
         self._facts = facts or {}
         self.offer = offer
-        self.exchange = exchange
+        self.update = update
         self.declared = inputs  # as in the file
         self.built: tuple[Shape, ...] = ()  # the shapes that it is built for, () for those of the file
         self.warned: set[str] = set()
@@ -58,7 +58,7 @@ class BuiltModel:
         """Return the same model with other shapes, for which its executables are built already."""
         ports = zip(self.declared, built, strict=True)
         inputs = tuple(replace(port, shape=shape) for port, shape in ports) if built else self.declared
-        live = type(self)(self.workers, self.offer, self.exchange, shapes, self.devices, inputs, self._facts)
+        live = type(self)(self.workers, self.offer, self.update, shapes, self.devices, inputs, self._facts)
         live.declared, live.built, live.warned = self.declared, built, self.warned
         live.outputs.warned = self.outputs.warned
         return live

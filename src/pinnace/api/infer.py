@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from pinnace.api.base_model import BaseModel
-from pinnace.building.origin import Origin
+from pinnace.building.opening import open_model
 from pinnace.building.planning import to_target
 from pinnace.errors import ArgumentValueError, ConfigError, DataMismatchError, warn
 from pinnace.options.arguments import check_sections, check_type, path
@@ -58,7 +58,7 @@ class LiteInfer(BaseModel):
         with tempfile.TemporaryDirectory(prefix="pinnace-") as folder:
             exported = str(Path(folder, "net"))
             mindspore.export(network, *net_inputs, file_name=exported, file_format="MINDIR")
-            self._start(Origin(_exported(exported), ModelType.MINDIR, lambda _: target, settings))
+            self._start(open_model(_exported(exported), ModelType.MINDIR, target, settings))
 
     def resize(self, inputs: Sequence[Tensor], dims: Sequence[Sequence[int]]) -> None:
         """Resize as `Model.resize` does, but only warn about shapes that the network cannot take.

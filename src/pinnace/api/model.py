@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from pinnace.api.base_model import BaseModel
-from pinnace.building.origin import Origin
+from pinnace.building.opening import open_model
 from pinnace.building.planning import to_target
 from pinnace.errors import (
     ArgumentTypeError,
@@ -187,9 +187,9 @@ class Model(BaseModel):
         common = self._shares_weights or (isinstance(model, str) and _real(model) in _sharing_weights)
         self._spare = _spare(settings) if common else None
         keep = BEFORE if common else settings.keep  # models share what is kept
-        origin = Origin(model, model_type, target_of, settings, self._spare, keep, common)
+        spec = open_model(model, model_type, target_of, settings, self._spare, keep, common)
         self._settings = settings
-        self._start(origin)
+        self._start(spec)
 
     def _share_weights(self) -> None:
         """Share equal weights with other models that do, from now on."""
@@ -200,7 +200,7 @@ class Model(BaseModel):
                 return
             self._spare = _spare(self._settings)
             try:
-                live.exchange.share(self._spare, live.workers.exchange)
+                live.update.share(self._spare, live.workers.exchange)
             except (OSError, EngineError) as error:
                 warn(f"{self._model_path} shares no weights: {error}")
 

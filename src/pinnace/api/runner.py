@@ -8,9 +8,9 @@ from copy import copy
 from functools import partial
 
 from pinnace.api.base_model import BaseModel
-from pinnace.building.exchange import NoExchange
-from pinnace.building.origin import Origin
+from pinnace.building.opening import open_model
 from pinnace.building.planning import to_target
+from pinnace.building.weights import NoWeightUpdate
 from pinnace.errors import ArgumentTypeError, ModelFormatError, warn
 from pinnace.machine.cores import usable_core_count
 from pinnace.options.arguments import check_type, path
@@ -168,18 +168,18 @@ class ModelParallelRunner(BaseModel):
             from pinnace.serving import ray as cluster
 
             actors = cluster.workers(model, context, parallel, settings, limit, batching)
-            self._run_on(actors, ", ".join(actors.replicas.devices), NoExchange(_ON_CLUSTER))
+            self._run_on(actors, ", ".join(actors.replicas.devices), NoWeightUpdate(_ON_CLUSTER))
             return
         target_of = partial(partial, to_target, context, parallel.workers_num)
-        origin, *others = (
-            Origin(model, None, target_of(device_id=number), settings, None, settings.keep)
+        spec, *others = (
+            open_model(model, None, target_of(device_id=number), settings, None, settings.keep)
             for number in device_numbers(context, parallel.device_ids)
         )
-        target, workers = origin.target, origin.target.parallel_requests
+        target, workers = spec.target, spec.target.parallel_requests
         here = workers * (1 + len(others))
         if target.device == "cpu" and here * target.threads > usable_core_count():
             warn(
                 f"{here} workers x {target.threads} threads are more than the {usable_core_count()} cores "
                 f"that this process may use: predictions will wait for each other"
             )
-        self._start(origin, workers, limit, batching, others)
+        self._start(spec, workers, limit, batching, others)

@@ -16,7 +16,9 @@ import numpy as np
 
 from pinnace import engines
 from pinnace.bench.tuning import REFERENCE
-from pinnace.building.origin import Origin
+from pinnace.building.build import build
+from pinnace.building.opening import open_model
+from pinnace.building.spec import Spec, Stages, lowered
 from pinnace.cache.choices import Configuration
 from pinnace.errors import EngineError, PinnaceError, collected_warnings
 from pinnace.machine.processor import sixteen_bit_type
@@ -130,15 +132,15 @@ class Search:
                 yield Configuration(provider, precision, self._threads, 1, form=form.text)
 
     def _names(self, method: str) -> Sequence[str]:
-        return operators(self._origin(REFERENCE).lowered().model, method)
+        return operators(lowered(self._spec(REFERENCE), Stages(), ()).model, method)
 
     def _ranges_for(self, method: str) -> Mapping[str, tuple[float, float]]:
         if method != "int8":
             return {}
         if not self._ranges:
             self._watch(f"calibrating with {len(self._samples)} input(s)")
-            origin = self._origin(REFERENCE)
-            self._ranges = ranges(origin.lowered(), engines.choose(origin.target, self._path), self._samples)
+            spec = self._spec(REFERENCE)
+            self._ranges = ranges(lowered(spec, Stages(), ()), spec.engine, self._samples)
         return self._ranges
 
     def _mixed(self, way: Configuration, base: float) -> Tried | None:
@@ -181,12 +183,12 @@ class Search:
         self._watch(f"trying {QuantizationScheme.of(way.form) if way.form else 'float32'} on {way.provider}")
         try:
             with collected_warnings():
-                origin = self._origin(way)
-                executable = origin.build()
+                built = build(self._spec(way))
         except PinnaceError:
             return None
+        executable = built.executable
         try:
-            if origin.target.form != way.form or not executable.info["engine"].startswith(way.provider):
+            if built.spec.target.form != way.form or not executable.info["engine"].startswith(way.provider):
                 return None
             execution = executable.execution()
             got = [execution.run(sample) for sample in self._samples]
@@ -198,11 +200,11 @@ class Search:
             executable.close()
         return Tried(way, ms, closeness(got, self._wanted))
 
-    def _origin(self, way: Configuration) -> Origin:
+    def _spec(self, way: Configuration) -> Spec:
         target = Target(
             provider=way.provider, precision=way.precision, threads=self._threads, form=way.form
         )  # fmt: skip
-        return Origin(self._path, None, lambda _: target, self._settings)
+        return open_model(self._path, None, target, self._settings)
 
 
 @dataclass(frozen=True)

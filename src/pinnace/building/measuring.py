@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pinnace.building.build import is_whole
 from pinnace.building.choosing import with_choice
-from pinnace.building.ranks import is_whole
-from pinnace.building.recipe import Recipe
+from pinnace.building.spec import Spec, Stages, built_in_memory
 from pinnace.errors import PinnaceError
 from pinnace.types import Array, Port
 
@@ -39,11 +39,11 @@ _TURN = 5.0
 """Milliseconds of a turn; at least one prediction."""
 
 
-def measured(recipe: Recipe, candidates: Sequence[Choice], in_pool: bool) -> Choice:
+def measured(spec: Spec, candidates: Sequence[Choice], in_pool: bool) -> Choice:
     """Return the candidate that a measurement speaks for; the first one, with the reason, if one fails."""
     try:
         with ExitStack() as stack:
-            calls = {one.provider: call(with_choice(recipe, one), stack) for one in candidates}
+            calls = {one.provider: call(with_choice(spec, one), stack) for one in candidates}
             times = in_turns(calls, _SECONDS, _MOST)
     except (PinnaceError, MemoryError) as error:
         first = candidates[0]
@@ -55,9 +55,9 @@ def measured(recipe: Recipe, candidates: Sequence[Choice], in_pool: bool) -> Cho
     return chosen._replace(why=f"measured when it was kept, on one thread: {figures}")
 
 
-def call(recipe: Recipe, stack: ExitStack) -> Callable[[], object]:
+def call(spec: Spec, stack: ExitStack) -> Callable[[], object]:
     """Return a function that predicts on made-up inputs, until `stack` closes."""
-    executable = recipe.executable()
+    executable = built_in_memory(spec, Stages())
     assert is_whole(executable)  # one rank's part has one candidate
     stack.callback(executable.close)
     inputs = [_made_up(port) for port in executable.inputs]

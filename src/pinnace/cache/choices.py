@@ -8,15 +8,12 @@ it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from pinnace.cache import notes
-from pinnace.cache.key import code
 from pinnace.cache.store import Store
-from pinnace.machine.processor import identity
-from pinnace.weights.digest import digest
 
 _FOLDER = "choices"
 _LEANEST, _WORTH = "onnxruntime", 1.03
@@ -126,14 +123,6 @@ class Tuning:
         new = {_configuration(one) for one in self.measured}
         kept = (one for one in older.measured if not one.form and _configuration(one) not in new)
         return replace(self, measured=(*kept, *self.measured))
-
-
-def environment_of(store: Store, whole: str, engines: Iterable[str], cores: int) -> str:
-    """Return a digest of all that figures depend on: the model with its files, versions, CPU and cores.
-
-    `whole` is that of `pinnace.cache.key.whole_of`, `engines` are names and versions of the installed ones.
-    """
-    return digest("\0".join((whole, identity(), str(cores), *sorted(engines), code(store))).encode())
 
 
 def find(store: Store, content: str, environment: str) -> Tuning | None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pinnace.cache import known
 from pinnace.machine.processor import identity
 from pinnace.options.target import Target
+from pinnace.shapes import Shape
 from pinnace.weights.digest import digest
 from pinnace.weights.source import Source
 
@@ -39,33 +39,38 @@ def whole_of(content: str, beside: Mapping[str, str]) -> str:
     return digest("\0".join((content, *parts)).encode())
 
 
-def key_of(
-    whole: str,
-    engine: str,
-    target: Target,
-    variable: Iterable[str],
-    plan: Mapping[str, str],
-    shapes: Sequence[tuple[int, ...]] = (),
-    store: Store | None = None,
-) -> str:
+MadeFor = tuple[str, Target, Collection[str], Mapping[str, str], tuple[Shape, ...]]
+"""The engine, the target, the exchangeable weights, on whose values nothing depends, the element types by
+node name, and the shapes of the inputs, () for those of the file."""
+
+
+def key_of(whole: str, made_for: MadeFor, store: Store | None = None) -> str:
     """Return the key of a model (`whole`, from `whole_of`) compiled by an engine for a target.
 
-    `variable` are the exchangeable weights, on whose values nothing depends. `plan` maps node names to
-    element types; `shapes` are those of the inputs if they are not the file's. Threads and cores are not part
-    of the key, as they are set on loading; nor is how the engine was chosen. `store` is for `code`.
+    Threads and cores are not part of the key, as they are set on loading; nor is how the engine was chosen.
+    `store` is for `code`.
     """
-    made_for = (engine, target.device, target.precision, identity(), *sorted(variable))
+    engine, target, variable, plan, shapes = made_for
+    words = (engine, target.device, target.precision, identity(), *sorted(variable))
     if plan:
-        made_for += ("", *(word for item in sorted(plan.items()) for word in item))
-    made_for += tuple(filter(None, (target.input_shape, target.output_type, target.form)))
+        words += ("", *(word for item in sorted(plan.items()) for word in item))
+    words += tuple(filter(None, (target.input_shape, target.output_type, target.form)))
     if shapes:
-        made_for += ("\n", repr(shapes))
-    return digest("\0".join((whole, *made_for, code(store))).encode())
+        words += ("\n", repr(shapes))
+    return digest("\0".join((whole, *words, code(store))).encode())
 
 
-@cache
+_code = ""
+
+
 def code(store: Store | None) -> str:
     """Return a digest of the source code that affects builds; `store`, if there is one, remembers it."""
+    global _code
+    _code = _code or _digest_of_code(store)
+    return _code
+
+
+def _digest_of_code(store: Store | None) -> str:
     root = Path(__file__).parents[1]
     files = sorted(entry.path for package in _PACKAGES for entry in _files(root / package))
     folders = {os.path.dirname(file) for file in files}

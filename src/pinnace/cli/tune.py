@@ -18,7 +18,7 @@ from pinnace.errors import warn
 if TYPE_CHECKING:
     from pinnace.bench.rounding import Tried
     from pinnace.bench.tuning import Outcome, Subject
-    from pinnace.building.origin import Origin
+    from pinnace.building.spec import Spec
     from pinnace.cache.choices import Configuration, Measurement, Tuning
     from pinnace.types import Array
 
@@ -73,7 +73,7 @@ def tune(
     except KeyboardInterrupt:
         pass
     tuning = _tuning(found.subject, found.outcomes, max_latency)
-    not_stored = _not_stored(tuning, _origin(model, config)) if is_whole else "interrupted"
+    not_stored = _not_stored(tuning, _spec(model, config)) if is_whole else "interrupted"
     _tell(found, tuning, next(iter(bounds)), max_error, not_stored, as_json)
     if not is_whole:
         raise typer.Exit(130)
@@ -128,19 +128,21 @@ def _compare(
         found.outcomes.append(one if is_fit else replace(one, reason=MADE_UP))
 
 
-def _not_stored(tuning: Tuning, origin: Origin) -> str:
+def _not_stored(tuning: Tuning, spec: Spec) -> str:
     """Store a tuning. Returns why not, or ""."""
+    from pinnace.building.spec import Stages, lowered
+
     if not tuning.measured:
         return "nothing fits"
     try:
-        origin.lowered()  # which files belong to the model
-        return "" if origin.tunings.keep(tuning) else "the compile cache is off"
+        lowered(spec, Stages())  # which files belong to the model
+        return "" if spec.cache.keep_tuning(tuning) else "the compile cache is off"
     except OSError as error:
         return f"{error.filename}: {error.strerror}"
 
 
 def _forget(model: Path, config: Path | None, as_json: bool) -> None:
-    count = _origin(model, config).tunings.forget()
+    count = _spec(model, config).cache.forget_tunings()
     told = {"model": str(model), "forgotten": count}
     print(json.dumps(told) if as_json else f"{model}: {count} tuning(s) forgotten")
 
@@ -203,12 +205,12 @@ def _subject(
     return Subject(str(path), samples[:1] or cases, str(config or "")), samples or cases, is_typical
 
 
-def _origin(path: Path, config: Path | None) -> Origin:
-    from pinnace.building.origin import Origin
+def _spec(path: Path, config: Path | None) -> Spec:
+    from pinnace.building.opening import open_model
     from pinnace.options.settings import Settings
     from pinnace.options.target import Target
 
-    return Origin(path, None, lambda _: Target(), Settings.load(str(config or "")))
+    return open_model(path, None, Target(), Settings.load(str(config or "")))
 
 
 def _tuning(subject: Subject, outcomes: Sequence[Outcome], max_latency: float | None) -> Tuning:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pinnace.building.origin import build
+from pinnace.building.build import build_model as build
 from pinnace.converter.narrowing import as_narrow
 from pinnace.converter.optimizing import TURNS, Turn
 from pinnace.errors import ModelFormatError

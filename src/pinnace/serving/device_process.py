@@ -9,7 +9,8 @@ import sys
 import threading
 from collections.abc import Sequence
 
-from pinnace.building.origin import Origin
+from pinnace.building.build import build
+from pinnace.building.opening import open_model
 from pinnace.engines.protocol import Executable
 from pinnace.errors import EngineError
 from pinnace.machine.cores import bound
@@ -33,10 +34,10 @@ def main(start: Message) -> None:
         target = Target.of_message(job["target"])
         if target.cores:
             os.sched_setaffinity(0, target.cores)  # keep all threads of a simulated device on its cores
-        origin = Origin(job["model"], None, lambda _: target, Settings(job["sections"], job["folder"]))
-        executable = origin.build()
-        info = {**origin.facts, **executable.info}
-        del origin  # with what it holds of the file
+        built = build(open_model(job["model"], None, target, Settings(job["sections"], job["folder"])))
+        executable = built.executable
+        info = {**built.facts, **executable.info}
+        del built  # with what it holds of the file
         _check(executable.inputs + executable.outputs)
         ports = {"inputs": encode_ports(executable.inputs), "outputs": encode_ports(executable.outputs)}
     except BaseException as error:

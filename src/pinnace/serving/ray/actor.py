@@ -10,7 +10,8 @@ from typing import Any
 
 import ray
 
-from pinnace.building.origin import Origin
+from pinnace.building.build import build
+from pinnace.building.opening import open_model
 from pinnace.building.planning import to_target
 from pinnace.engines.protocol import Execution
 from pinnace.machine.cores import bound
@@ -79,8 +80,8 @@ class Actor:
         target = self._target()
         if target.cores:
             os.sched_setaffinity(0, target.cores)  # keep all threads of a simulated device on its cores
-        origin = Origin(path, None, lambda _: target, order.settings)
-        executable = origin.build()
+        built = build(open_model(path, None, target, order.settings))
+        executable = built.executable
         self._execution: Execution = executable.execution()
         self._cores = target.cores
         self._description = {
@@ -88,7 +89,7 @@ class Actor:
             "pid": os.getpid(),
             "inputs": encode_ports(executable.inputs),
             "outputs": encode_ports(executable.outputs),
-            "info": {**origin.facts, **executable.info},
+            "info": {**built.facts, **executable.info},
             "keeps": len(self._execution.state),
         }
         return self._description

@@ -14,9 +14,9 @@ import numpy as np
 import ray
 
 from pinnace import formats
-from pinnace.building.cached import Contents
 from pinnace.building.opening import source_of
 from pinnace.cache import models
+from pinnace.cache.model import ModelCache
 from pinnace.cache.store import Store
 from pinnace.deferred import import_onnx_ir
 from pinnace.errors import ConfigError, ModelFormatError
@@ -57,7 +57,7 @@ class Cargo:
         formats.read(source)
         self._beside = source.files
         path = "" if source.path is None else str(source.path.absolute())
-        whole = Contents(source).whole(self._beside)
+        whole = ModelCache(source).whole(self._beside)
         self.manifest = Manifest(path, whole, (os.path.basename(path) or _BUFFER, *self._beside))
 
         self._lock = threading.Lock()
@@ -115,6 +115,6 @@ def _whole(path: Path, manifest: Manifest) -> str:
     """Return the digest of a model at `path`; "" if files are missing."""
     try:
         source = Source.of_file(path)
-        return Contents(source).whole(manifest.files[1:])
+        return ModelCache(source).whole(manifest.files[1:])
     except ModelFormatError:
         return ""

@@ -1,21 +1,34 @@
-"""Exchange of the weights and shapes of a built model."""
+"""Updates of the weights and shapes of a built model."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import numpy as np
 
-from pinnace.errors import ArgumentValueError, DataMismatchError, ModelStateError, NotSupportedError
+from pinnace.building.build import Built, build, found, found_or_written, loaded_in_place, warn_of_copies
+from pinnace.building.choosing import why_not_shared
+from pinnace.building.spec import Spec, Stages, check_whole, is_onnxruntime, lowered
+from pinnace.deferred import import_onnx_ir
+from pinnace.errors import (
+    ArgumentValueError,
+    DataMismatchError,
+    ModelStateError,
+    NotSupportedError,
+    collected_warnings,
+    warn,
+)
 from pinnace.log import INFO, Log
+from pinnace.options.table import BEFORE
 from pinnace.shapes import Shape
 from pinnace.tensors.tensor import Tensor
 from pinnace.types import Array, DataType
 
 if TYPE_CHECKING:
-    from pinnace.building.origin import Origin
+    from pinnace.cache.entry import Entry
     from pinnace.cache.store import Store
     from pinnace.engines.protocol import Refitter
     from pinnace.engines.steps import Profile
@@ -36,14 +49,14 @@ class _Adapter(NamedTuple):
 
 
 def _refused(called: str) -> Callable[..., NoReturn]:
-    def method(self: NoExchange, *_: object) -> NoReturn:
+    def method(self: NoWeightUpdate, *_: object) -> NoReturn:
         raise NotSupportedError(f"{called}: {self._why}")
 
     return method
 
 
-class NoExchange:
-    """Stand-in for `Exchange` on a cluster: its methods raise `NotSupportedError`; `why` is the reason."""
+class NoWeightUpdate:
+    """Stand-in for `WeightUpdate` on a cluster: its methods raise `NotSupportedError`, with the reason."""
 
     def __init__(self, why: str) -> None:
         self._why = why
@@ -56,14 +69,14 @@ class NoExchange:
     def keep_later(self, *_: object) -> None:
         """Do nothing: the processes of a cluster keep their models."""
 
-    adopt_kept = share = keep_later
+    use_kept = share = keep_later
 
     def profile(self, *_: object) -> NoReturn:
         """Raise `NotSupportedError`."""
         raise NotSupportedError("profile: not supported on a cluster; profile the model on this machine")
 
 
-class Exchange:
+class WeightUpdate:
     """The current weights of a built model, and the shapes that it is built for.
 
     The value of a weight is that of the model file or of the last `update`, plus the changes of the adapters
@@ -71,40 +84,74 @@ class Exchange:
     changes. One thread at a time may call methods.
     """
 
-    def __init__(self, origin: Origin, others: Sequence[Origin] = ()) -> None:
-        """`others` are the same model, opened for other devices."""
-        self._first = self._origins = origin, *others
+    def __init__(self, *built: Built) -> None:
+        """Begin with the model as it was built, for each device."""
+        self._first = self._specs = tuple(one.spec for one in built)
+        self._to_keep = built[0].to_keep
         self._refitters: Sequence[Refitter] = ()
         self._known: Mapping[str, Variable] = {}
         self._set: dict[str, Array] = {}
         self._adapters: tuple[_Adapter, ...] = ()
 
-    def keep_later(self, adopt: Callable[[], None]) -> None:
-        """Keep the model in the background if it was built without the cache; see `Origin.keep_later`."""
-        self._origins[0].keep_later(adopt)
+    def keep_later(self, use_kept: Callable[[], None]) -> None:
+        """Keep a model that was built without the cache, in the background; then `use_kept`, a method, is
+        called if its object still exists.
+        """
+        if self._to_keep is not None:
+            from pinnace.building.background import Job, keep_later
 
-    def adopt_kept(self, install: Install) -> None:
-        """Install the model from the cache if it was built without, unless its weights have changed."""
-        if self._set or self._adapters:
+            keep_later(Job.of(self._to_keep, use_kept))
+
+    def use_kept(self, install: Install) -> None:
+        """Install the model from the cache if it was built without, unless its weights have changed.
+
+        OpenVINO would pack the same weights once more.
+        """
+        spec = self._specs[0]
+        if self._is_changed or self._to_keep is None or not is_onnxruntime(spec.engine):
             return
-        kept = self._origins[0].kept()
-        if kept is not None:
-            install(kept)
+        entry = found(spec)
+        if entry is not None:
+            self._install(entry, install)
 
     def share(self, spare: Store | None, install: Install) -> None:
-        """Install the model from files whose weights other models share; see `Origin.share`.
+        """Install the model from files whose weights other models share, and keep later builds there.
 
-        One whose weights have changed shares from its next build.
+        `spare` stores them if no compile cache can be written. A model whose weights have changed shares from
+        its next build. Raises as `build` does, and OSError.
         """
-        for origin in {id(one): one for one in (*self._first, *self._origins)}.values():
-            origin.share(spare)
-        shared = None if self._set or self._adapters else self._origins[0].shared()
-        if shared is not None:
-            install(shared)
+        from pinnace.cache.model import ModelCache
+
+        def sharing(specs: Sequence[Spec]) -> tuple[Spec, ...]:
+            caches = [ModelCache(spec.source, spare or spec.cache.store) for spec in specs]
+            changed = zip(specs, caches, strict=True)
+            return tuple(replace(spec, common=True, keep=BEFORE, cache=cache) for spec, cache in changed)
+
+        self._first, self._specs = sharing(self._first), sharing(self._specs)
+        spec = self._specs[0]
+        if self._is_changed:
+            return
+        warn_of_copies(spec)
+        if spec.entry is None and spec.cache.store is not None and not why_not_shared(spec):
+            with collected_warnings():
+                entry = found_or_written(spec, Stages())
+            self._install(entry, install)
+
+    @property
+    def _is_changed(self) -> bool:
+        return bool(self._set or self._adapters)
+
+    def _install(self, entry: Entry, install: Install) -> None:
+        """Install the model of an entry in the place of one that was built without the cache."""
+        self._to_keep = None
+        self._specs = (replace(self._specs[0], entry=entry), *self._specs[1:])
+        executable = loaded_in_place(self._specs[0], entry)
+        if executable is not None:
+            install(executable)
 
     def update(self, tensors: Sequence[Tensor], install: Install) -> None:
         """Set weights; see `BaseModel.update_weights`."""
-        variable = self._origins[0].variable
+        variable = self._specs[0].variable
         if not variable:
             raise ModelStateError(
                 "update_weights: name the weights to update when you build the model: write their names into "
@@ -120,7 +167,7 @@ class Exchange:
         """Add an adapter; see `BaseModel.apply_lora`."""
         from pinnace.weights import lora
 
-        pairs = lora.matched(path, lora.read(path), self._origins[0].modules())
+        pairs = lora.matched(path, lora.read(path), _modules(self._specs[0]))
         self._prepare(pairs)
         self._become(self._set, (*self._adapters, _Adapter(path, scale, pairs)), install)
 
@@ -135,23 +182,24 @@ class Exchange:
 
     def reshape(self, shapes: tuple[Shape, ...], install: Install) -> None:
         """Build for other input shapes, () for those of the file, with the current weights."""
-        origins = tuple(origin.reshaped(shapes) for origin in self._first)
-        executables = [origin.build() for origin in origins]
+        built = [build(reshaped(spec, shapes)) for spec in self._first]
+        specs, executables = tuple(one.spec for one in built), [one.executable for one in built]
         refitters: Sequence[Refitter] = ()
         known = self._known
         changed = dict.fromkeys((*self._set, *(name for a in self._adapters for name in a.pairs)))
         if changed:
             values = {name: self._value(name, self._set, self._adapters) for name in changed}
-            refitters, known = _refitters(origins, tuple(known))
+            refitters, known = _refitters(specs, tuple(known))
             executables = [refitter.refit(self._weights(values, known)) for refitter in refitters]
         install(*executables)
-        self._origins, self._refitters, self._known = origins, refitters, known
+        self._specs, self._refitters, self._known = specs, refitters, known
+        self._to_keep = built[0].to_keep
 
     def profile(self, arrays: Sequence[Array], runs: int, warm_up: int) -> Profile:
         """Profile `runs` predictions with the weights of the file, after `warm_up` others."""
         from pinnace.engines.steps import Profile
 
-        executable = self._origins[0].profiled()
+        executable = build(profiled(self._specs[0])).executable
         try:
             execution = executable.execution()
             for _ in range(warm_up + runs):
@@ -163,14 +211,14 @@ class Exchange:
     def _prepare(self, names: Collection[str]) -> None:
         """Create the refitters for these weights."""
         if not self._refitters or not set(names) <= self._known.keys():
-            wanted = dict.fromkeys((*self._origins[0].variable, *self._known, *names))
-            self._refitters, self._known = _refitters(self._origins, tuple(wanted))
+            wanted = dict.fromkeys((*self._specs[0].variable, *self._known, *names))
+            self._refitters, self._known = _refitters(self._specs, tuple(wanted))
 
     def _become(self, new: dict[str, Array], adapters: tuple[_Adapter, ...], install: Install) -> None:
         changed = dict.fromkeys((*new, *(name for a in adapters for name in a.pairs)))
         weights = self._weights({name: self._value(name, new, adapters) for name in changed}, self._known)
         install(*(refitter.refit(weights) for refitter in self._refitters))
-        name = self._origins[0].source.name
+        name = self._specs[0].source.name
         message = f"{name}: {len(new)} weights updated, {len(adapters)} adapters applied"
         _log.event(INFO, "updated", message, model=name, weights=len(new), adapters=len(adapters))
         self._set, self._adapters = new, adapters
@@ -183,7 +231,7 @@ class Exchange:
     def _value(self, name: str, new: Mapping[str, Array], adapters: Sequence[_Adapter]) -> Array:
         """Compute the current value of a weight."""
         known = self._known[name]
-        first = new[name] if name in new else self._origins[0].source.data_of(known.first)
+        first = new[name] if name in new else self._specs[0].source.data_of(known.first)
         pairs = [(pair, a.scale) for a in adapters for pair in a.pairs.get(name, ())]
         if not pairs:
             return first
@@ -195,11 +243,64 @@ class Exchange:
 
 
 def _refitters(
-    origins: Sequence[Origin], names: Sequence[str]
+    specs: Sequence[Spec], names: Sequence[str]
 ) -> tuple[Sequence[Refitter], Mapping[str, Variable]]:
     """Return a refitter for each device, and the descriptions of the weights `names`."""
-    made = [origin.refitter(names) for origin in origins]
+    made = [refitter(spec, names) for spec in specs]
     return [refitter for refitter, _ in made], made[0][1]
+
+
+def reshaped(spec: Spec, shapes: tuple[Shape, ...]) -> Spec:
+    """Return the spec of a built model for other input shapes, () for those of the file.
+
+    Processes that share weights find those of other shapes in the files of the master.
+    """
+    from pinnace.cache.model import ModelCache
+    from pinnace.cache.store import Store
+
+    source, cache = spec.source.again(), spec.cache
+    if source is not spec.source:
+        cache = ModelCache(source, cache.store)
+    target = replace(spec.target, threads=spec.most_threads)  # these shapes may be worth more than was chosen
+    spec = replace(spec, shapes=shapes, source=source, cache=cache, target=target)
+    if not shapes:
+        return spec
+    if spec.sharing is not None and spec.entry is not None:
+        store = Store.around(spec.entry) or spec.cache.store
+        spec = replace(spec, cache=ModelCache(spec.source, store), keep=BEFORE)
+        if store is None:
+            warn(f"{spec.source.name} shares no weights from now on: its master's files are gone")
+    return replace(spec, entry=None, sharing=None)
+
+
+def profiled(spec: Spec) -> Spec:
+    """Return the spec of a built model for an executable that records the time of each node."""
+    from pinnace.cache.model import ModelCache
+
+    source, target = spec.source.again(), replace(spec.target, profile=True)
+    return replace(spec, source=source, target=target, cache=ModelCache(source), entry=None, sharing=None)
+
+
+def refitter(spec: Spec, names: Collection[str]) -> tuple[Refitter, Mapping[str, Variable]]:
+    """Return a factory of executables with other values of the weights `names`, and descriptions of these.
+
+    Raises as `build` does, and ConfigError if a weight cannot be exchanged.
+    """
+    with collected_warnings():  # the build has issued the warnings
+        graph = lowered(spec, Stages(), names)
+        check_whole(graph)
+        same = found(spec) if set(names) == set(spec.variable) or not graph.held_back else None
+        kept = None if same is None else (same.compiled, same.folder)
+        return spec.engine.refitter(graph, spec.source, spec.target, kept), graph.variable
+
+
+def _modules(spec: Spec) -> dict[str, str]:
+    """Map module paths to the names of their weights."""
+    import_onnx_ir()
+    from pinnace import formats
+    from pinnace.lowering.variable import modules_of
+
+    return modules_of(formats.read(spec.source, spec.kind))
 
 
 def _named(tensors: Sequence[Tensor], variable: Sequence[str]) -> dict[str, Tensor]:
