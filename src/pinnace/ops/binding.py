@@ -86,7 +86,7 @@ def dims(b: Builder, value: Value) -> tuple[int | ir.Value, ...]:
     (count,) = b.static_shape(value)
     if count > _MOST_DIMENSIONS:
         raise Unsupported(f"has {count} dimensions, and no tensor has more than {_MOST_DIMENSIONS}")
-    return tuple(b.op("Gather", value, np.asarray(i, np.int64), axis=0) for i in range(count))
+    return tuple(b.Gather(value, np.asarray(i, np.int64), axis=0) for i in range(count))
 
 
 def _number(b: Builder, value: Value, kind: Callable[[Any], _N], what: str) -> _N:

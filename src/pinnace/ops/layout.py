@@ -17,7 +17,7 @@ from pinnace.graph.failures import Unsupported
 from pinnace.program import Layout
 
 
-def permuted(b: Builder, x: ir.Value, perm: tuple[int, ...]) -> ir.Value:
+def permuted(op: Builder, x: ir.Value, perm: tuple[int, ...]) -> ir.Value:
     """Dimensions reordered, with as few nodes as that takes; result dimension i is dimension perm[i].
 
     1. A permutation that changes nothing is no node.
@@ -29,43 +29,43 @@ def permuted(b: Builder, x: ir.Value, perm: tuple[int, ...]) -> ir.Value:
         raise Unsupported(f"has {list(perm)} as the order of dimensions, which is not a permutation")
     if perm == tuple(range(len(perm))):
         return x
-    if x.const_value is not None and keeps_bytes(x.const_value.shape.numpy(), perm) and not b.changes(x):
+    if x.const_value is not None and keeps_bytes(x.const_value.shape.numpy(), perm) and not op.changes(x):
         dims = x.const_value.shape.numpy()
-        return reshaped_weight(b, x.const_value, tuple(dims[p] for p in perm))
+        return reshaped_weight(op, x.const_value, tuple(dims[p] for p in perm))
     node = x.producer()
     if node is not None and node.op_type == "DequantizeLinear" and _is_weight(node.inputs[0]):
-        return _permuted_integers(b, node, perm)
+        return _permuted_integers(op, node, perm)
     if node is not None and node.op_type == "Transpose" and node.inputs[0] is not None:
         before = tuple(node.attributes["perm"].as_ints())
-        return permuted(b, node.inputs[0], tuple(before[p] for p in perm))
-    return b.transpose(x, perm)
+        return permuted(op, node.inputs[0], tuple(before[p] for p in perm))
+    return op.transpose(x, perm)
 
 
-def channels_first(b: Builder, x: ir.Value) -> ir.Value:
+def channels_first(op: Builder, x: ir.Value) -> ir.Value:
     """An image of the model's layout as N, C, spatial dimensions."""
-    if b.layout is Layout.NCHW:
+    if op.layout is Layout.NCHW:
         return x
-    rank = b.rank(x)
-    return permuted(b, x, (0, rank - 1, *range(1, rank - 1)))
+    rank = op.rank(x)
+    return permuted(op, x, (0, rank - 1, *range(1, rank - 1)))
 
 
-def channels_back(b: Builder, y: ir.Value, x: ir.Value) -> ir.Value:
+def channels_back(op: Builder, y: ir.Value, x: ir.Value) -> ir.Value:
     """`y`, which is N, C, spatial dimensions and was made of the image `x`, in the model's layout."""
-    if b.layout is Layout.NCHW:
+    if op.layout is Layout.NCHW:
         return y
-    return permuted(b, y, (0, *range(2, b.rank(x)), 1))
+    return permuted(op, y, (0, *range(2, op.rank(x)), 1))
 
 
-def channel_axis(b: Builder, x: ir.Value) -> int:
+def channel_axis(op: Builder, x: ir.Value) -> int:
     """The axis of the channels of an image."""
-    return 1 if b.layout is Layout.NCHW else b.rank(x) - 1
+    return 1 if op.layout is Layout.NCHW else op.rank(x) - 1
 
 
-def reshaped_weight(b: Builder, tensor: ir.TensorProtocol, dims: tuple[int, ...]) -> ir.Value:
+def reshaped_weight(op: Builder, tensor: ir.TensorProtocol, dims: tuple[int, ...]) -> ir.Value:
     """A weight with other dimensions over the same bytes."""
     name = tensor.name or ""
     if isinstance(tensor, ir.ExternalTensor):
-        return b.weight(
+        return op.weight(
             ir.ExternalTensor(
                 tensor.location,
                 tensor.offset,
@@ -76,7 +76,7 @@ def reshaped_weight(b: Builder, tensor: ir.TensorProtocol, dims: tuple[int, ...]
                 base_dir=tensor.base_dir,
             )
         )
-    return b.weight(
+    return op.weight(
         ir.LazyTensor(
             lambda: ir.Tensor(tensor.numpy().reshape(dims), dtype=tensor.dtype, name=name),
             tensor.dtype,
@@ -90,21 +90,21 @@ def _is_weight(x: ir.Value | None) -> bool:
     return x is not None and x.const_value is not None
 
 
-def _permuted_integers(b: Builder, node: ir.Node, perm: tuple[int, ...]) -> ir.Value:
+def _permuted_integers(op: Builder, node: ir.Node, perm: tuple[int, ...]) -> ir.Value:
     """A quantized weight of which the integers are reordered."""
     integers, *parameters = node.inputs
     assert integers is not None
     axis = node.attributes.get("axis")
     moved = None if axis is None else perm.index(axis.as_int())
-    return b.op("DequantizeLinear", _turned_weight(b, integers, perm), *parameters, axis=moved)
+    return op.DequantizeLinear(_turned_weight(op, integers, perm), *parameters, axis=moved)
 
 
-def _turned_weight(b: Builder, integers: ir.Value, perm: tuple[int, ...]) -> ir.Value:
+def _turned_weight(op: Builder, integers: ir.Value, perm: tuple[int, ...]) -> ir.Value:
     """A weight of integers, reordered when it is read: OpenVINO computes with floats after a Transpose."""
     tensor = integers.const_value
-    if tensor is None or b.changes(integers) or keeps_bytes(tensor.shape.numpy(), perm):
-        return permuted(b, integers, perm)
-    return b.weight(reordered_weight(tensor, perm))
+    if tensor is None or op.changes(integers) or keeps_bytes(tensor.shape.numpy(), perm):
+        return permuted(op, integers, perm)
+    return op.weight(reordered_weight(tensor, perm))
 
 
 def reordered_weight(tensor: ir.TensorProtocol, perm: tuple[int, ...]) -> ir.LazyTensor:

@@ -60,11 +60,7 @@ class Assignments:
         return self.effects.read(root) if root in self.effects.memory else target
 
     def view(
-        self,
-        result: ir.Value,
-        base: ir.Value,
-        again: Callable[[ir.Value], ir.Value],
-        write: _Write,
+        self, result: ir.Value, base: ir.Value, again: Callable[[ir.Value], ir.Value], write: _Write
     ) -> None:
         """Let `result` share the memory of `base`: `again` makes it of what `base` holds at another time.
 

@@ -3,7 +3,7 @@
 A lowering is a function of a `Builder` and the primitive's arguments, named as MindSpore names them:
 
     @primitive("Gather")
-    def gather(b: Builder, params: Tensor, indices: Tensor, axis: int, batch_dims: int = 0) -> Value:
+    def gather(op: Builder, params: Tensor, indices: Tensor, axis: int, batch_dims: int = 0) -> Value:
         \"\"\"Gather; with batch_dims > 0 GatherND.\"\"\"
 
 Arguments are bound by position from the node's inputs, then by name from its attributes: MindSpore has

@@ -43,14 +43,14 @@ _TRUTHS = {"true": True, "True": True, "false": False, "False": False}
 class Custom(Primitive):
     """A row for the nodes `Custom` of one type."""
 
-    def lower(self, b: Builder, inputs: Sequence[Value], attributes: Mapping[str, Value]) -> Value:
+    def lower(self, op: Builder, inputs: Sequence[Value], attributes: Mapping[str, Value]) -> Value:
         """Lower a node, whose attributes name its inputs."""
         plain = {n: _plain(value) for n, value in attributes.items() if n not in _NOTES.split()}
         given = _named(inputs, attributes)
         for name in given:
             if name in plain or name not in self.taken:
                 raise Unsupported(f"has an input {name!r}, which is not supported")
-        return super().lower(b, (), plain | given)
+        return super().lower(op, (), plain | given)
 
 
 def _plain(value: Value) -> Value:
@@ -94,67 +94,69 @@ def custom(*names: str, unused: str = "") -> Callable[[Lowering], Lowering]:
     return enter
 
 
-def _mindspore(b: Builder, name: str, *inputs: Value) -> Value:
+def _mindspore(op: Builder, name: str, *inputs: Value) -> Value:
     """The value of MindSpore's primitive of the same meaning."""
     row = find(Dialect.MINDSPORE, name)
     assert row is not None
-    return row.lower(b, inputs, {})
+    return row.lower(op, inputs, {})
 
 
 # -- normalization and activation ------------------------------------------------------------------
 
 
 @custom("RmsNorm", "FusedRmsNormNZ")
-def rms_norm(b: Builder, x: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> Value:
+def rms_norm(op: Builder, x: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> Value:
     """Div by the root of the mean square over gamma's dimensions, in float32, and Mul by gamma."""
     # In the form that engines fuse.
-    wide = b.cast(x, _FLOAT)
-    mean = b.op("ReduceMean", b.op("Pow", wide, 2.0), list(range(-b.rank(gamma), 0)), keepdims=1)
-    root = b.op("Sqrt", b.op("Add", mean, epsilon))
-    y = b.cast(b.op("Div", wide, root), b.dtype(x))
-    return b.op("Mul", y, b.cast(gamma, b.dtype(x))), b.op("Reciprocal", root)
+    wide = op.cast(x, _FLOAT)
+    mean = op.ReduceMean(op.Pow(wide, 2.0), list(range(-op.rank(gamma), 0)), keepdims=1)
+    root = op.Sqrt(mean + epsilon)
+    y = op.cast(wide / root, op.dtype(x))
+    return y * op.cast(gamma, op.dtype(x)), op.Reciprocal(root)
 
 
 @custom("AddRmsNorm")
-def add_rms_norm(b: Builder, x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> Value:
+def add_rms_norm(op: Builder, x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> Value:
     """Add, then as RmsNorm."""
-    total = b.op("Add", x1, x2)
-    return *rms_norm(b, total, gamma, epsilon), total
+    total = x1 + x2
+    return *rms_norm(op, total, gamma, epsilon), total
 
 
 @custom("SwiGlu")
-def swiglu(b: Builder, x: Tensor, dim: int = -1) -> Value:
+def swiglu(op: Builder, x: Tensor, dim: int = -1) -> Value:
     """Split, Sigmoid, Mul."""
-    gate, up = b.ops("Split", 2, x, axis=dim, num_outputs=2)
-    return b.op("Mul", b.op("Mul", gate, b.op("Sigmoid", gate)), up)
+    gate, up = op.ops("Split", 2, x, axis=dim, num_outputs=2)
+    return gate * op.Sigmoid(gate) * up
 
 
 @custom("FusedGeluTanhNZ")
-def gelu(b: Builder, x: Tensor) -> Value:
+def gelu(op: Builder, x: Tensor) -> Value:
     """Gelu by its approximation with Tanh, written with Sigmoid."""
-    cube = b.op("Mul", b.op("Mul", x, x), x)
-    inner = b.op("Mul", b.op("Add", x, b.op("Mul", cube, 0.044715)), 2 * float(np.sqrt(2 / np.pi)))
-    return b.op("Mul", x, b.op("Sigmoid", inner))
+    cube = x * x * x
+    inner = (x + cube * 0.044715) * (2 * float(np.sqrt(2 / np.pi)))
+    return x * op.Sigmoid(inner)
 
 
 # -- rotary positions ------------------------------------------------------------------------------
 
 
-def _turned(b: Builder, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    first, second = b.ops("Split", 2, x, axis=-1, num_outputs=2)
-    half = b.op("Concat", b.op("Neg", second), first, axis=-1)
-    return b.op("Add", b.op("Mul", x, cos), b.op("Mul", half, sin))
+def _turned(op: Builder, x: Tensor, cos: Tensor, sin: Tensor) -> Value:
+    first, second = op.ops("Split", 2, x, axis=-1, num_outputs=2)
+    half = op.Concat(-second, first, axis=-1)
+    return x * cos + half * sin
 
 
 @custom("RotaryMul")
-def rotary_mul(b: Builder, x: Tensor, r1: Tensor, r2: Tensor, rotary_mode: Literal["half"] = "half") -> Value:
+def rotary_mul(
+    op: Builder, x: Tensor, r1: Tensor, r2: Tensor, rotary_mode: Literal["half"] = "half"
+) -> Value:
     """Mul by the cosines, and Add of the turned halves by the sines."""
-    return _turned(b, x, r1, r2)
+    return _turned(op, x, r1, r2)
 
 
 @custom("ApplyRotaryPosEmb")
 def apply_rotary(
-    b: Builder,
+    op: Builder,
     query: Tensor,
     key: Tensor,
     cos: Tensor,
@@ -163,12 +165,12 @@ def apply_rotary(
     rotary_mode: Literal["half"] = "half",
 ) -> Value:
     """As RotaryMul, of query and key."""
-    return _turned(b, query, cos, sin), _turned(b, key, cos, sin)
+    return _turned(op, query, cos, sin), _turned(op, key, cos, sin)
 
 
 @custom("FusedQKNormRopeBSH")
 def norm_and_rotary(
-    b: Builder,
+    op: Builder,
     q: Tensor,
     k: Tensor,
     gamma_q: Tensor,
@@ -178,13 +180,13 @@ def norm_and_rotary(
     epsilon: float = 1e-6,
 ) -> Value:
     """RmsNorm of every head and RotaryMul, in float32; cosines and sines are those of one half."""
-    (size,) = b.static_shape(gamma_q)
-    angles = [b.op("Unsqueeze", b.op("Concat", *[b.cast(t, _FLOAT)] * 2, axis=-1), [-2]) for t in (cos, sin)]
+    (size,) = op.static_shape(gamma_q)
+    angles = [op.Unsqueeze(op.Concat(*[op.cast(t, _FLOAT)] * 2, axis=-1), [-2]) for t in (cos, sin)]
 
     def turned(x: Tensor, gamma: Tensor) -> Tensor:
-        heads = b.op("Reshape", b.cast(x, _FLOAT), [0, 0, -1, size])
-        y, _ = rms_norm(b, heads, gamma, epsilon)
-        return b.cast(b.op("Reshape", _turned(b, y, *angles), [0, 0, -1]), b.dtype(x))
+        heads = op.Reshape(op.cast(x, _FLOAT), [0, 0, -1, size])
+        y, _ = rms_norm(op, heads, gamma, epsilon)
+        return op.cast(op.Reshape(_turned(op, y, *angles), [0, 0, -1]), op.dtype(x))
 
     return turned(q, gamma_q), turned(k, gamma_k)
 
@@ -198,33 +200,33 @@ _LAYOUTS = {"BSH": "BSH", "BNSD": "BNSD", "BSND": "BSND", "BNSD_BSND": "BNSD"}
 """The order of dimensions of query, key and value, by `input_layout`, whose end is that of the result."""
 
 
-def _heads(b: Builder, x: Tensor, layout: str, heads: int) -> Tensor:
+def _heads(op: Builder, x: Tensor, layout: str, heads: int) -> Tensor:
     """As batch, heads, sequence, size of a head, in float32."""
-    x = b.op("Reshape", x, [0, 0, heads, -1]) if layout == "BSH" else x
-    return b.cast(x if layout == "BNSD" else b.transpose(x, (0, 2, 1, 3)), _FLOAT)
+    x = op.Reshape(x, [0, 0, heads, -1]) if layout == "BSH" else x
+    return op.cast(x if layout == "BNSD" else op.transpose(x, (0, 2, 1, 3)), _FLOAT)
 
 
-def _hidden(b: Builder, scores: Tensor, mask: Tensor) -> Tensor:
+def _hidden(op: Builder, scores: Tensor, mask: Tensor) -> Tensor:
     """Scores with the lowest number where a mask is not zero."""
-    if b.dtype(mask) not in _OF_MASKS:
+    if op.dtype(mask) not in _OF_MASKS:
         raise Unsupported(
-            f"has a mask of {b.dtype(mask).name.lower()}, but only bool, int8, uint8 and float16, whose "
+            f"has a mask of {op.dtype(mask).name.lower()}, but only bool, int8, uint8 and float16, whose "
             "numbers other than 0 hide a key, are supported"
         )
-    truth = b.cast(mask, ir.DataType.BOOL)
+    truth = op.cast(mask, ir.DataType.BOOL)
     try:
-        rank = b.rank(truth)
+        rank = op.rank(truth)
     except RankUnknown:  # the run fails for fewer dimensions than 4
-        rank, truth = 4, b.op("Reshape", truth, [0, 0, -1, 0])
+        rank, truth = 4, op.Reshape(truth, [0, 0, -1, 0])
     if rank not in (2, 3, 4):
         raise Unsupported(f"has a mask of {rank} dimensions, but only 2 to 4 are supported")
-    truth = b.op("Unsqueeze", truth, [1]) if rank == 3 else truth
-    return b.op("Where", truth, b.like(_LOWEST, scores), scores)
+    truth = op.Unsqueeze(truth, [1]) if rank == 3 else truth
+    return op.Where(truth, op.like(_LOWEST, scores), scores)
 
 
 @custom("PromptFlashAttention", "InnerPromptFlashAttention", "IncreFlashAttention")
 def attention(
-    b: Builder,
+    op: Builder,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -249,26 +251,26 @@ def attention(
     if few < 1 or num_heads % few:
         raise Unsupported(f"has {num_heads} heads of queries and {few} of keys, which do not divide them")
     layout = _LAYOUTS[input_layout]
-    q = b.op("Mul", _heads(b, query, layout, num_heads), scale_value)
-    k, v = (_heads(b, x, layout, few) for x in (key, value))
+    q = _heads(op, query, layout, num_heads) * scale_value
+    k, v = (_heads(op, x, layout, few) for x in (key, value))
 
     def regrouped(x: Tensor, heads: int) -> Tensor:
         """The queries of all heads that share keys as those of one, or back."""
-        return x if few == num_heads else b.op("Reshape", x, [0, heads, -1, 0])
+        return x if few == num_heads else op.Reshape(x, [0, heads, -1, 0])
 
-    scores = b.op("MatMul", regrouped(q, few), b.transpose(k, (0, 1, 3, 2)))
+    scores = op.MatMul(regrouped(q, few), op.transpose(k, (0, 1, 3, 2)))
     if atten_mask is not None:
-        scores = _hidden(b, regrouped(scores, num_heads), atten_mask)
+        scores = _hidden(op, regrouped(scores, num_heads), atten_mask)
         scores = regrouped(scores, few)
-    y = regrouped(b.op("MatMul", b.op("Softmax", scores, axis=-1), v), num_heads)
-    y = b.cast(y, b.dtype(query))
-    y = y if input_layout == "BNSD" else b.transpose(y, (0, 2, 1, 3))
-    return b.op("Reshape", y, [0, 0, -1]) if layout == "BSH" else y
+    y = regrouped(op.MatMul(op.Softmax(scores, axis=-1), v), num_heads)
+    y = op.cast(y, op.dtype(query))
+    y = y if input_layout == "BNSD" else op.transpose(y, (0, 2, 1, 3))
+    return op.Reshape(y, [0, 0, -1]) if layout == "BSH" else y
 
 
 @custom("MultiScaleDeformableAttnFunction", unused="value_level_start_index")
 def deformable_attention(
-    b: Builder,
+    op: Builder,
     value: Tensor,
     value_spatial_shapes: Tensor,
     sampling_locations: Tensor,
@@ -276,12 +278,12 @@ def deformable_attention(
 ) -> Value:
     """As MindSpore's MultiScaleDeformableAttn; levels begin where the sizes of those before say."""
     given = value, value_spatial_shapes, None, sampling_locations, attention_weights
-    return _mindspore(b, "MultiScaleDeformableAttn", *given)
+    return _mindspore(op, "MultiScaleDeformableAttn", *given)
 
 
 @custom("Scatter")
 def scatter(
-    b: LoweringBuilder,
+    op: LoweringBuilder,
     var: Tensor,
     indices: Tensor,
     updates: Tensor,
@@ -289,12 +291,12 @@ def scatter(
     axis: int = 0,
 ) -> Value:
     """ScatterElements from the index of each batch on."""
-    if b.rank(indices) != 1 and b.shape(indices)[1:] != (1,):
+    if op.rank(indices) != 1 and op.shape(indices)[1:] != (1,):
         raise Unsupported("has several indices for a batch, but only one is supported")
     with suppress(Unsupported):
-        b.shape(updates)
-    updates.shape = updates.shape or ir.Shape([None] * b.rank(var))
-    return written(b, var, indices, updates, axis)
+        op.shape(updates)
+    updates.shape = updates.shape or ir.Shape([None] * op.rank(var))
+    return written(op, var, indices, updates, axis)
 
 
 # -- products and integers -------------------------------------------------------------------------
@@ -302,18 +304,18 @@ def scatter(
 
 @custom("MatMulV2")
 def matmul(
-    b: Builder, x1: Tensor, x2: Tensor, transpose_x1: bool = False, transpose_x2: bool = False
+    op: Builder, x1: Tensor, x2: Tensor, transpose_x1: bool = False, transpose_x2: bool = False
 ) -> Value:
     """MatMul."""
     first, second = (
-        b.transpose(x, (1, 0)) if turned else x for x, turned in ((x1, transpose_x1), (x2, transpose_x2))
+        op.transpose(x, (1, 0)) if turned else x for x, turned in ((x1, transpose_x1), (x2, transpose_x2))
     )
-    return b.op("MatMul", first, second)
+    return op.MatMul(first, second)
 
 
 @custom("AscendQuant")
 def ascend_quant(
-    b: Builder,
+    op: Builder,
     x: Tensor,
     scale: Tensor,
     offset: float = 0.0,
@@ -325,18 +327,18 @@ def ascend_quant(
     """Mul by the scale, Add of the offset, Round, Clip, Cast."""
     if dtype is not _INT8:
         raise Unsupported(f"stores {dtype.name.lower()}, but only int8 is supported")
-    return stored(b, b.op("Add", b.op("Mul", b.cast(x, _FLOAT), b.cast(scale, _FLOAT)), offset))
+    return stored(op, op.cast(x, _FLOAT) * op.cast(scale, _FLOAT) + offset)
 
 
 @custom("AscendDequant")
-def ascend_dequant(b: Builder, x: Tensor, deq_scale: Tensor) -> Value:
+def ascend_dequant(op: Builder, x: Tensor, deq_scale: Tensor) -> Value:
     """Cast, Mul by the scale, Cast to float16."""
-    return b.cast(b.op("Mul", b.cast(x, _FLOAT), dequantizing(b, deq_scale)), _FLOAT16)
+    return op.cast(op.cast(x, _FLOAT) * dequantizing(op, deq_scale), _FLOAT16)
 
 
 @custom("QuantBatchMatmul", "QuantBatchMatmulV3")
 def quant_batch_matmul(
-    b: Builder,
+    op: Builder,
     x1: Tensor,
     x2: Tensor,
     scale: Tensor,
@@ -348,16 +350,16 @@ def quant_batch_matmul(
     dtype: Dtype = _FLOAT16,
 ) -> Value:
     """As MindSpore's QuantBatchMatmul; an offset, which is for results of int8, must be 0."""
-    known = None if offset is None else b.known(offset)
+    known = None if offset is None else op.known(offset)
     if offset is not None and (known is None or np.any(known)):
         raise Unsupported("has an offset other than a constant of 0")
     given = (x1, x2, scale, None, bias, pertoken_scale, transpose_x1, transpose_x2, dtype)
     if dtype not in (_FLOAT, _FLOAT16, ir.DataType.BFLOAT16):
         raise Unsupported(f"results in {dtype.name.lower()}, but only floats are supported")
-    return _mindspore(b, "QuantBatchMatmul", *given)
+    return _mindspore(op, "QuantBatchMatmul", *given)
 
 
 @custom("UnsortedSegmentSum")
-def unsorted_segment_sum(b: Builder, x: Tensor, segment_ids: Tensor, num_segments: Tensor) -> Value:
+def unsorted_segment_sum(op: Builder, x: Tensor, segment_ids: Tensor, num_segments: Tensor) -> Value:
     """As MindSpore's."""
-    return _mindspore(b, "UnsortedSegmentSum", x, segment_ids, num_segments)
+    return _mindspore(op, "UnsortedSegmentSum", x, segment_ids, num_segments)

@@ -30,19 +30,19 @@ class _Tokens:
     begins: Tensor
 
 
-def _tokens(b: Builder, query: Tensor, lengths: Tensor) -> _Tokens:
-    lengths = b.cast(lengths, _INT64)
-    ends = b.op("CumSum", lengths, b.constant(0, np.int64))
-    places = counting(b, b.op("Squeeze", b.op("Shape", query, start=0, end=1), [0]))
-    behind = b.op("GreaterOrEqual", b.op("Unsqueeze", places, [1]), b.op("Unsqueeze", ends, [0]))
-    sequence = b.op("ReduceSum", b.cast(behind, _INT64), [1], keepdims=0)
-    first = b.op("Gather", b.op("Sub", ends, lengths), sequence, axis=0)
-    return _Tokens(sequence, first, b.op("Equal", places, first))
+def _tokens(op: Builder, query: Tensor, lengths: Tensor) -> _Tokens:
+    lengths = op.cast(lengths, _INT64)
+    ends = op.CumSum(lengths, op.constant(0, np.int64))
+    places = counting(op, op.Squeeze(op.Shape(query, start=0, end=1), [0]))
+    behind = op.GreaterOrEqual(op.Unsqueeze(places, [1]), op.Unsqueeze(ends, [0]))
+    sequence = op.ReduceSum(op.cast(behind, _INT64), [1], keepdims=0)
+    first = op.Gather(ends - lengths, sequence, axis=0)
+    return _Tokens(sequence, first, op.Equal(places, first))
 
 
 @custom("ChunkGatedDeltaRule")
 def chunk_gated_delta_rule(
-    b: Builder,
+    op: Builder,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -54,14 +54,14 @@ def chunk_gated_delta_rule(
     dtype: Dtype = _FLOAT16,
 ) -> Value:
     """Scan over the tokens, in float32 and rounded once."""
-    tokens = _tokens(b, query, actual_seq_lengths)
+    tokens = _tokens(op, query, actual_seq_lengths)
     given = query, key, value, beta, g
-    return _delta_rule(b, given, initial_state, tokens.sequence, tokens.sequence, tokens, scale_value, dtype)
+    return _delta_rule(op, given, initial_state, tokens.sequence, tokens.sequence, tokens, scale_value, dtype)
 
 
 @custom("RecurrentGatedDeltaRule")
 def recurrent_gated_delta_rule(
-    b: Builder,
+    op: Builder,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -75,17 +75,17 @@ def recurrent_gated_delta_rule(
     dtype: Dtype = _FLOAT16,
 ) -> Value:
     """Scan over the tokens, in float32 and rounded once; every token's state goes to its place."""
-    tokens = _tokens(b, query, actual_seq_lengths)
-    slots, begin = b.cast(ssm_state_indices, _INT64), tokens.first
+    tokens = _tokens(op, query, actual_seq_lengths)
+    slots, begin = op.cast(ssm_state_indices, _INT64), tokens.first
     if num_accepted_tokens is not None:
-        accepted = b.op("Gather", b.cast(num_accepted_tokens, _INT64), tokens.sequence, axis=0)
-        begin = b.op("Sub", b.op("Add", begin, accepted), 1)
-    read = b.op("Gather", slots, begin, axis=0)
-    return _delta_rule(b, (query, key, value, beta, g), state, read, slots, tokens, scale_value, dtype)
+        accepted = op.Gather(op.cast(num_accepted_tokens, _INT64), tokens.sequence, axis=0)
+        begin = begin + accepted - 1
+    read = op.Gather(slots, begin, axis=0)
+    return _delta_rule(op, (query, key, value, beta, g), state, read, slots, tokens, scale_value, dtype)
 
 
 def _delta_rule(
-    b: Builder,
+    op: Builder,
     given: tuple[Tensor, ...],
     state: Tensor,
     read: Tensor,
@@ -95,53 +95,53 @@ def _delta_rule(
     dtype: Dtype,
 ) -> tuple[Tensor, Tensor]:
     """The results of all tokens, and the states; those of sequences begin at `read`, and go to `written`."""
-    _, heads, *size = b.shape(state)
+    _, heads, *size = op.shape(state)
     if heads is None or len(size) != 2:
         raise Unsupported("needs a state of 4 dimensions, and the number of its heads fixed")
     if dtype is not _FLOAT16:
         raise Unsupported(f"results in {dtype.name.lower()}, but only float16 is supported")
-    query, key, value, beta, g = (b.cast(x, _FLOAT) for x in given)
-    q, k = b.op("Mul", _repeated(b, query, heads), scale), _repeated(b, key, heads)
-    held = b.cast(state, _FLOAT)
-    scanned = q, k, value, beta, b.op("Exp", g), read, written, tokens.begins
+    query, key, value, beta, g = (op.cast(x, _FLOAT) for x in given)
+    q, k = _repeated(op, query, heads) * scale, _repeated(op, key, heads)
+    held = op.cast(state, _FLOAT)
+    scanned = q, k, value, beta, op.Exp(g), read, written, tokens.begins
     own: list[list[int | None]]
     own = [[heads, size[1]], [heads, size[1]], [heads, size[0]], [heads], [heads], [], [], []]
-    inputs = [_variable(b, x, dims) for x, dims in zip(scanned, own, strict=True)]
-    kept, states = _variable(b, held, [heads, *size]), _variable(b, held, b.shape(held))
-    with b.scope() as nodes:
-        results = _turn(b, held, kept, states, inputs)
-    body = ir.Graph([kept, states, *inputs], results, nodes=nodes, name=b.fresh())
-    nothing = b.op("Gather", held, b.constant(0, np.int64), axis=0)
-    _, last, y = b.ops("Scan", 3, nothing, held, *scanned, body=body, num_scan_inputs=len(scanned))
+    inputs = [_variable(op, x, dims) for x, dims in zip(scanned, own, strict=True)]
+    kept, states = _variable(op, held, [heads, *size]), _variable(op, held, op.shape(held))
+    with op.scope() as nodes:
+        results = _turn(op, held, kept, states, inputs)
+    body = ir.Graph([kept, states, *inputs], results, nodes=nodes, name=op.fresh())
+    nothing = op.Gather(held, op.constant(0, np.int64), axis=0)
+    _, last, y = op.ops("Scan", 3, nothing, held, *scanned, body=body, num_scan_inputs=len(scanned))
     last.type = y.type = ir.TensorType(_FLOAT)
-    last.shape, y.shape = ir.Shape(b.shape(held)), ir.Shape([None, heads, size[0]])
-    return b.cast(y, dtype), b.cast(last, dtype)
+    last.shape, y.shape = ir.Shape(op.shape(held)), ir.Shape([None, heads, size[0]])
+    return op.cast(y, dtype), op.cast(last, dtype)
 
 
-def _repeated(b: Builder, x: Tensor, heads: int) -> Tensor:
+def _repeated(op: Builder, x: Tensor, heads: int) -> Tensor:
     """Each head of queries or keys as often as heads of values share it."""
-    times = b.op("Div", b.constant([heads], np.int64), b.op("Shape", x, start=1, end=2))
-    one = b.constant([1], np.int64)
-    spread = b.op("Expand", b.op("Unsqueeze", x, [2]), b.op("Concat", one, one, times, one, axis=0))
-    return b.op("Reshape", spread, [0, heads, -1])
+    times = op.constant([heads], np.int64) / op.Shape(x, start=1, end=2)
+    one = op.constant([1], np.int64)
+    spread = op.Expand(op.Unsqueeze(x, [2]), op.Concat(one, one, times, one, axis=0))
+    return op.Reshape(spread, [0, heads, -1])
 
 
-def _variable(b: Builder, like: Tensor, dims: Sequence[int | None]) -> Tensor:
-    return ir.Value(name=b.fresh(), type=ir.TensorType(b.dtype(like)), shape=ir.Shape(dims))
+def _variable(op: Builder, like: Tensor, dims: Sequence[int | None]) -> Tensor:
+    return ir.Value(name=op.fresh(), type=ir.TensorType(op.dtype(like)), shape=ir.Shape(dims))
 
 
-def _turn(b: Builder, held: Tensor, kept: Tensor, states: Tensor, inputs: list[Tensor]) -> list[Tensor]:
+def _turn(op: Builder, held: Tensor, kept: Tensor, states: Tensor, inputs: list[Tensor]) -> list[Tensor]:
     """One token: the state after it, all states, and its result."""
     q, k, v, beta, decay, read, written, begins = inputs
-    before = b.op("Where", begins, b.op("Gather", held, read, axis=0), kept)
-    faded = b.op("Mul", before, b.op("Unsqueeze", decay, [1, 2]))
-    row = b.op("Unsqueeze", k, [1])
-    known = b.op("ReduceSum", b.op("Mul", faded, row), [-1], keepdims=0)
-    change = b.op("Mul", b.op("Sub", v, known), b.op("Unsqueeze", beta, [1]))
-    after = b.op("Add", faded, b.op("Mul", b.op("Unsqueeze", change, [2]), row))
-    y = b.op("ReduceSum", b.op("Mul", after, b.op("Unsqueeze", q, [1])), [-1], keepdims=0)
-    place = b.op("Reshape", written, [1, 1])
-    results = [after, b.op("ScatterND", states, place, b.op("Unsqueeze", after, [0])), y]
+    before = op.Where(begins, op.Gather(held, read, axis=0), kept)
+    faded = before * op.Unsqueeze(decay, [1, 2])
+    row = op.Unsqueeze(k, [1])
+    known = op.ReduceSum(faded * row, [-1], keepdims=0)
+    change = (v - known) * op.Unsqueeze(beta, [1])
+    after = faded + op.Unsqueeze(change, [2]) * row
+    y = op.ReduceSum(after * op.Unsqueeze(q, [1]), [-1], keepdims=0)
+    place = op.Reshape(written, [1, 1])
+    results = [after, op.ScatterND(states, place, op.Unsqueeze(after, [0])), y]
     for result, like in zip(results, (kept, states, v), strict=True):
         result.type, result.shape = like.type, like.shape
     return results

@@ -176,7 +176,7 @@ def _where(op: Builder, condition: Tensor, x: Tensor | None = None, y: Tensor | 
 
 @lite("Split")
 def split(
-    b: Builder,
+    op: Builder,
     x: Tensor,
     sizes: Tensor | None = None,
     *,
@@ -185,12 +185,12 @@ def split(
     output_num: int = 0,
 ) -> Value:
     """Split; of ONNX's operator set 13 and newer, sizes is an input."""
-    outputs = len(b.declared) or output_num or len(size_splits)
+    outputs = len(op.declared) or output_num or len(size_splits)
     if sizes is not None:
-        return b.ops("Split", outputs, x, b.cast(sizes, ir.DataType.INT64), axis=axis)
+        return op.ops("Split", outputs, x, op.cast(sizes, ir.DataType.INT64), axis=axis)
     if not size_splits:
-        return b.ops("Split", outputs, x, axis=axis, num_outputs=outputs)
-    return b.ops("Split", outputs, x, list(size_splits), axis=axis)
+        return op.ops("Split", outputs, x, axis=axis, num_outputs=outputs)
+    return op.ops("Split", outputs, x, list(size_splits), axis=axis)
 
 
 _PADDING = {0: "constant", 1: "reflect"}
@@ -199,7 +199,7 @@ _SYMMETRIC = 2  # PaddingMode
 
 @lite("PadFusion")
 def pad(
-    b: Builder,
+    op: Builder,
     x: Tensor,
     paddings: Tensor,
     fill: Tensor | None = None,
@@ -208,19 +208,19 @@ def pad(
 ) -> Value:
     """Pad, or Gather where the border is repeated too; paddings hold before and after for each dimension."""
     if padding_mode == _SYMMETRIC:
-        return mirrored(b, x, binding.ints(b, paddings))
+        return mirrored(op, x, binding.ints(op, paddings))
     if padding_mode not in _PADDING:
         raise Unsupported(f"has padding_mode {padding_mode}, which is not supported")
-    pairs = b.op("Reshape", b.cast(paddings, ir.DataType.INT64), [-1, 2])
-    pads = b.op("Reshape", b.transpose(pairs, (1, 0)), [-1])
+    pairs = op.Reshape(op.cast(paddings, ir.DataType.INT64), [-1, 2])
+    pads = op.Reshape(op.transpose(pairs, (1, 0)), [-1])
     if padding_mode:
-        return b.op("Pad", x, pads, mode=_PADDING[padding_mode])
-    return b.op("Pad", x, pads, b.like(constant_value, x) if fill is None else b.scalar(fill))
+        return op.Pad(x, pads, mode=_PADDING[padding_mode])
+    return op.Pad(x, pads, op.like(constant_value, x) if fill is None else op.scalar(fill))
 
 
 @lite("StridedSlice")
 def strided_slice(
-    b: Builder,
+    op: Builder,
     x: Tensor,
     begin: Tensor,
     end: Tensor,
@@ -232,48 +232,48 @@ def strided_slice(
     """Slice; with four inputs, the last of which holds strides, as MindSpore's own."""
     if strides is None:
         return slicing.strided_slice(
-            b, x, binding.dims(b, begin), binding.dims(b, end), binding.dims(b, axes), masks
+            op, x, binding.dims(op, begin), binding.dims(op, end), binding.dims(op, axes), masks
         )
     if any(vars(masks).values()):
-        parts = [binding.dims(b, part) for part in (begin, end, strides)]
-        return _masked_slice(b, x, binding.ints(b, axes), parts, masks)
-    return b.op("Slice", x, *(b.cast(v, ir.DataType.INT64) for v in (begin, end, axes, strides)))
+        parts = [binding.dims(op, part) for part in (begin, end, strides)]
+        return _masked_slice(op, x, binding.ints(op, axes), parts, masks)
+    return op.Slice(x, *(op.cast(v, ir.DataType.INT64) for v in (begin, end, axes, strides)))
 
 
-def _masked_slice(b: Builder, x: Tensor, axes: Ints, parts: Sequence[Dims], masks: Masks) -> Value:
+def _masked_slice(op: Builder, x: Tensor, axes: Ints, parts: Sequence[Dims], masks: Masks) -> Value:
     """StridedSlice of all dimensions, which the bits of masks count, whole where `axes` leaves them out."""
-    rank = b.rank(x)
-    given = dict(zip((b.axis(a, x) for a in axes), zip(*parts, strict=True), strict=True))
+    rank = op.rank(x)
+    given = dict(zip((op.axis(a, x) for a in axes), zip(*parts, strict=True), strict=True))
     begin, end, strides = zip(*(given.get(i, (0, 0, 1)) for i in range(rank)), strict=True)
     whole = sum(1 << i for i in range(rank) if i not in given)
-    return slicing.strided_slice(b, x, begin, end, strides, masks.but(end_mask=masks.end_mask | whole))
+    return slicing.strided_slice(op, x, begin, end, strides, masks.but(end_mask=masks.end_mask | whole))
 
 
 @lite("TileFusion")
-def tile(b: Builder, x: Tensor, multiples: Tensor, dims: Ints = ()) -> Value:
+def tile(op: Builder, x: Tensor, multiples: Tensor, dims: Ints = ()) -> Value:
     """Tile, of the dimensions that `dims` names, if it names any."""
-    repeats = b.cast(multiples, ir.DataType.INT64)
-    if dims and dims != tuple(range(b.rank(x))):
-        places = [dims.index(i) if i in dims else len(dims) for i in range(b.rank(x))]
-        repeats = b.op("Gather", b.op("Concat", repeats, b.constant([1], np.int64), axis=0), places)
-    return b.op("Tile", x, repeats)
+    repeats = op.cast(multiples, ir.DataType.INT64)
+    if dims and dims != tuple(range(op.rank(x))):
+        places = [dims.index(i) if i in dims else len(dims) for i in range(op.rank(x))]
+        repeats = op.Gather(op.Concat(repeats, op.constant([1], np.int64), axis=0), places)
+    return op.Tile(x, repeats)
 
 
 @lite("ConstantOfShape", unused="element_size")
 def constant_of_shape(
-    b: Builder, sizes: Tensor | None, data_type: Dtype, value: Floats, shape: Ints = ()
+    op: Builder, sizes: Tensor | None, data_type: Dtype, value: Floats, shape: Ints = ()
 ) -> Value:
     """ConstantOfShape; where no input has the sizes, those that the converter knew."""
     fill = np.asarray(value[:1] or (0,), data_type.numpy())
     if sizes is None and not shape:
         raise Unsupported("has neither an input with the sizes nor the attribute shape")
-    sizes = b.vector(shape) if sizes is None else b.cast(sizes, ir.DataType.INT64)
-    return b.op("ConstantOfShape", sizes, value=ir.tensor(fill))
+    sizes = op.vector(shape) if sizes is None else op.cast(sizes, ir.DataType.INT64)
+    return op.ConstantOfShape(sizes, value=ir.tensor(fill))
 
 
 @lite("SplitWithOverlap")
 def split_with_overlap(
-    b: Builder,
+    op: Builder,
     x: Tensor,
     split_dim: int,
     number_split: int,
@@ -282,11 +282,11 @@ def split_with_overlap(
     extend_bottom: Ints = (),
 ) -> Value:
     """Slice for each part, with what it has of its neighbors."""
-    size = b.static_shape(x)[split_dim]
+    size = op.static_shape(x)[split_dim]
     borders = [size * sum(ratio[:i]) // sum(ratio) for i in range(number_split + 1)]
     parts = []
     for i in range(number_split):
         start = max(0, borders[i] - (extend_top[i] if extend_top else 0))
         end = min(size, borders[i + 1] + (extend_bottom[i] if extend_bottom else 0))
-        parts.append(b.op("Slice", x, [start], [end], [split_dim]))
+        parts.append(op.Slice(x, [start], [end], [split_dim]))
     return tuple(parts)

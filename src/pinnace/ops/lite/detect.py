@@ -21,7 +21,7 @@ from pinnace.program import Layout
 
 @lite("PriorBox")
 def prior_box(
-    b: Builder,
+    op: Builder,
     feature: Tensor,
     image: Tensor,
     *,
@@ -38,8 +38,8 @@ def prior_box(
     offset: float = 0.5,
 ) -> Value:
     """A constant: corners of boxes around each place of the feature map, and their variances."""
-    rows, columns = _height_width(b, feature)
-    seen_height, seen_width = _height_width(b, image)
+    rows, columns = _height_width(op, feature)
+    seen_height, seen_width = _height_width(op, image)
     height = rows * step_h if step_h else image_size_h or seen_height
     width = columns * step_w if step_w else image_size_w or seen_width
     sizes = _prior_sizes(min_sizes, max_sizes, aspect_ratios, flip)
@@ -52,8 +52,8 @@ def prior_box(
     corners = np.concatenate([(center - half) / scale, (center + half) / scale], -1).reshape(-1)
     corners = corners.clip(0, 1) if clip else corners
     spread = np.resize(np.array(variances or (0.1,), np.float64), corners.shape)
-    dims = (1, 2, -1, 1) if b.layout is Layout.NCHW else (1, -1, 1, 2)  # the same order of numbers in either
-    return b.constant(np.stack([corners, spread]).reshape(dims), np.float32)
+    dims = (1, 2, -1, 1) if op.layout is Layout.NCHW else (1, -1, 1, 2)  # the same order of numbers in either
+    return op.constant(np.stack([corners, spread]).reshape(dims), np.float32)
 
 
 def _prior_sizes(
@@ -74,9 +74,9 @@ def _prior_sizes(
     return sizes
 
 
-def _height_width(b: Builder, x: Tensor) -> tuple[int, int]:
-    shape = b.static_shape(x)
-    height, width = shape[2:4] if b.layout is Layout.NCHW else shape[1:3]
+def _height_width(op: Builder, x: Tensor) -> tuple[int, int]:
+    shape = op.static_shape(x)
+    height, width = shape[2:4] if op.layout is Layout.NCHW else shape[1:3]
     return height, width
 
 
@@ -98,7 +98,7 @@ class _Limits(NamedTuple):
 
 @lite("DetectionPostProcess", unused="format input_size")
 def detection_post_process(
-    b: Builder,
+    op: Builder,
     boxes: Tensor,
     scores: Tensor,
     anchors: Tensor,
@@ -115,82 +115,80 @@ def detection_post_process(
     """Boxes from anchors; NonMaxSuppression, of all classes or of each, and TopK of what it keeps."""
     if not use_regular_nms and max_classes_per_detection != 1:
         raise Unsupported(f"shows {max_classes_per_detection} classes of a box, but only 1 is supported")
-    corners = _decoded(b, boxes, anchors, scale)
-    columns = b.static_shape(scores)[2]
+    corners = _decoded(op, boxes, anchors, scale)
+    columns = op.static_shape(scores)[2]
     # The first column is that of the background, where there is one.
-    own = b.op("Slice", scores, [columns - num_classes], [columns], [2])
+    own = op.Slice(scores, [columns - num_classes], [columns], [2])
     limits = _Limits(nms_iou_threshold, nms_score_threshold, num_classes, max_detections)
     if use_regular_nms:
-        label, box, score = _each_class(b, corners, own, limits, detections_per_class)
+        label, box, score = _each_class(op, corners, own, limits, detections_per_class)
     else:
-        label, box, score = _best_class(b, corners, own, limits)
-    return _shown(b, corners, label, box, score, limits)
+        label, box, score = _best_class(op, corners, own, limits)
+    return _shown(op, corners, label, box, score, limits)
 
 
-def _decoded(b: Builder, boxes: Tensor, anchors: Tensor, scale: Floats) -> Tensor:
+def _decoded(op: Builder, boxes: Tensor, anchors: Tensor, scale: Floats) -> Tensor:
     """Corners (y, x, y, x) of boxes that are given relative to anchors (y, x, height, width)."""
-    y_x, size = (b.op("Slice", boxes, [i], [i + 2], [2]) for i in (0, 2))
-    anchor_y_x, anchor_size = (
-        b.op("Slice", b.op("Reshape", anchors, [1, -1, 4]), [i], [i + 2], [2]) for i in (0, 2)
-    )
+    y_x, size = (op.Slice(boxes, [i], [i + 2], [2]) for i in (0, 2))
+    anchor_y_x, anchor_size = (op.Slice(op.Reshape(anchors, [1, -1, 4]), [i], [i + 2], [2]) for i in (0, 2))
     size_scale = np.asarray(scale[:2], np.float32)
     center_scale = np.asarray(scale[:1:-1], np.float32)  # x before y
-    center = b.op("Add", b.op("Mul", b.op("Div", y_x, center_scale), anchor_size), anchor_y_x)
-    half = b.op("Mul", b.op("Mul", b.op("Exp", b.op("Div", size, size_scale)), anchor_size), 0.5)
-    return b.op("Concat", b.op("Sub", center, half), b.op("Add", center, half), axis=2)
+    center = y_x / center_scale * anchor_size + anchor_y_x
+    half = op.Exp(size / size_scale) * anchor_size * 0.5
+    return op.Concat(center - half, center + half, axis=2)
 
 
 Found = tuple[Tensor, Tensor, Tensor]
 """Class, box and score of each detection."""
 
 
-def _best_class(b: Builder, corners: Tensor, scores: Tensor, limits: _Limits) -> Found:
+def _best_class(op: Builder, corners: Tensor, scores: Tensor, limits: _Limits) -> Found:
     """Every box with its best class."""
-    best = b.op("ReduceMax", scores, [2], keepdims=1)
-    kept = _kept(b, corners, b.transpose(best, (0, 2, 1)), limits.shown, limits)
-    box = b.op("Gather", kept, np.asarray(2), axis=1)
-    label = b.op("Squeeze", b.op("ArgMax", scores, axis=2, keepdims=0), [0])
-    score = b.op("Reshape", best, [-1])
-    return b.op("Gather", label, box, axis=0), box, b.op("Gather", score, box, axis=0)
+    best = op.ReduceMax(scores, [2], keepdims=1)
+    kept = _kept(op, corners, op.transpose(best, (0, 2, 1)), limits.shown, limits)
+    box = op.Gather(kept, np.asarray(2), axis=1)
+    label = op.Squeeze(op.ArgMax(scores, axis=2, keepdims=0), [0])
+    score = op.Reshape(best, [-1])
+    return op.Gather(label, box, axis=0), box, op.Gather(score, box, axis=0)
 
 
-def _each_class(b: Builder, corners: Tensor, scores: Tensor, limits: _Limits, most: int) -> Found:
+def _each_class(op: Builder, corners: Tensor, scores: Tensor, limits: _Limits, most: int) -> Found:
     """Boxes of every class by itself."""
-    turned = b.transpose(scores, (0, 2, 1))
-    kept = _kept(b, corners, turned, most, limits)
-    label, box = (b.op("Gather", kept, np.asarray(i), axis=1) for i in (1, 2))
-    return label, box, b.op("GatherND", turned, kept)
+    turned = op.transpose(scores, (0, 2, 1))
+    kept = _kept(op, corners, turned, most, limits)
+    label, box = (op.Gather(kept, np.asarray(i), axis=1) for i in (1, 2))
+    return label, box, op.GatherND(turned, kept)
 
 
-def _kept(b: Builder, corners: Tensor, scores: Tensor, most: int, limits: _Limits) -> Tensor:
-    numbers = b.constant([most], np.int64), floats(b, limits.overlap), floats(b, limits.score)
-    return b.op("NonMaxSuppression", corners, scores, *numbers)
+def _kept(op: Builder, corners: Tensor, scores: Tensor, most: int, limits: _Limits) -> Tensor:
+    numbers = op.constant([most], np.int64), floats(op, limits.overlap), floats(op, limits.score)
+    return op.NonMaxSuppression(corners, scores, *numbers)
 
 
-def floats(b: Builder, number: float) -> Tensor:
+def floats(op: Builder, number: float) -> Tensor:
     """A vector of one float."""
-    return b.constant([number], np.float32)
+    return op.constant([number], np.float32)
 
 
-def _shown(b: Builder, corners: Tensor, label: Tensor, box: Tensor, score: Tensor, limits: _Limits) -> Value:
+def _shown(op: Builder, corners: Tensor, label: Tensor, box: Tensor, score: Tensor, limits: _Limits) -> Value:
     """The best detections and their number; zeros after them."""
-    found = b.op("Shape", score)
-    count = b.op("Min", found, b.constant([limits.shown], np.int64))
-    best, order = b.ops("TopK", 2, score, count, axis=0)
-    missing = b.op("Sub", b.constant([limits.shown], np.int64), count)
-    pads = b.op("Concat", b.constant([0], np.int64), missing, axis=0)
+    found = op.Shape(score)
+    count = op.Min(found, op.constant([limits.shown], np.int64))
+    best, order = op.ops("TopK", 2, score, count, axis=0)
+    missing = op.constant([limits.shown], np.int64) - count
+    pads = op.Concat(op.constant([0], np.int64), missing, axis=0)
 
     def filled(x: Tensor) -> Tensor:
-        return b.op("Unsqueeze", b.op("Pad", x, pads, b.like(0, x), [0]), [0])
+        return op.Unsqueeze(op.Pad(x, pads, op.like(0, x), [0]), [0])
 
-    places = b.op("Gather", b.op("Squeeze", corners, [0]), b.op("Gather", box, order, axis=0), axis=0)
-    labels = b.cast(b.op("Gather", label, order, axis=0), ir.DataType.FLOAT)
-    return filled(places), filled(labels), filled(best), b.cast(count, ir.DataType.FLOAT)
+    places = op.Gather(op.Squeeze(corners, [0]), op.Gather(box, order, axis=0), axis=0)
+    labels = op.cast(op.Gather(label, order, axis=0), ir.DataType.FLOAT)
+    return filled(places), filled(labels), filled(best), op.cast(count, ir.DataType.FLOAT)
 
 
 @lite("CropAndResize")
 def crop_and_resize(
-    b: Builder,
+    op: Builder,
     x: Tensor,
     boxes: Tensor,
     box_index: Tensor,
@@ -199,5 +197,5 @@ def crop_and_resize(
 ) -> Value:
     """As MindSpore's, bilinear."""
     return mindspore.crop_and_resize(
-        b, x, boxes, box_index, crop_size, extrapolation_value=extrapolation_value
+        op, x, boxes, box_index, crop_size, extrapolation_value=extrapolation_value
     )

@@ -74,7 +74,7 @@ _NEAREST = {1: "round_prefer_floor", 2: "round_prefer_ceil", 3: "floor", 4: "cei
     {"SpaceToBatch SpaceToBatchND": image.space_to_batch, "BatchToSpace BatchToSpaceND": image.batch_to_space}
 )
 def blocks(
-    b: Builder,
+    op: Builder,
     plain: Lowering,
     x: Tensor,
     *,
@@ -84,4 +84,6 @@ def blocks(
     crops: Value = (),
 ) -> Value:
     """{plain.__doc__}"""
-    return channels_back(b, plain(b, channels_first(b, x), block_size or block_shape, paddings or crops), x)
+    return channels_back(
+        op, plain(op, channels_first(op, x), block_size or block_shape, paddings or crops), x
+    )

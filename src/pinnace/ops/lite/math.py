@@ -22,29 +22,29 @@ Activation = Callable[[Builder, Tensor, float], Tensor]
 
 
 def _one(op_type: str, **attributes: Any) -> Activation:
-    return lambda b, x, alpha: b.op(op_type, x, **attributes)
+    return lambda op, x, alpha: op.op(op_type, x, **attributes)
 
 
 def _with_alpha(op_type: str) -> Activation:
-    return lambda b, x, alpha: b.op(op_type, x, alpha=alpha)
+    return lambda op, x, alpha: op.op(op_type, x, alpha=alpha)
 
 
 def _clip(low: float, high: float) -> Activation:
-    return lambda b, x, alpha: b.op("Clip", x, low, high)
+    return lambda op, x, alpha: op.Clip(x, low, high)
 
 
-def _swish(b: Builder, x: Tensor, alpha: float) -> Tensor:
-    return b.op("Mul", x, b.op("Sigmoid", x))
+def _swish(op: Builder, x: Tensor, alpha: float) -> Value:
+    return x * op.Sigmoid(x)
 
 
-def _celu(b: Builder, x: Tensor, alpha: float) -> Tensor:
+def _celu(op: Builder, x: Tensor, alpha: float) -> Value:
     if alpha <= 0:
         raise Unsupported(f"has activation_type 27 (CELU) and alpha {alpha}, which must be greater than 0")
-    return b.op("Mul", b.op("Elu", b.op("Div", x, alpha)), alpha)
+    return op.Elu(x / alpha) * alpha
 
 
 _ACTIVATIONS: Mapping[int, Activation] = {
-    0: lambda b, x, alpha: x,
+    0: lambda op, x, alpha: x,
     1: _one("Relu"),
     2: _one("Sigmoid"),
     3: _clip(0, 6),
@@ -53,17 +53,17 @@ _ACTIVATIONS: Mapping[int, Activation] = {
     6: _one("Abs"),
     7: _clip(-1, 1),
     8: _one("Softsign"),
-    9: lambda b, x, alpha: b.op("Softplus", x),
+    9: lambda op, x, alpha: op.Softplus(x),
     10: _one("Tanh"),
     11: _one("Selu"),
     12: _one("HardSwish"),
     13: _one("HardSigmoid", alpha=1 / 6, beta=0.5),
     14: _with_alpha("ThresholdedRelu"),
-    15: lambda b, x, alpha: x,
+    15: lambda op, x, alpha: x,
     17: _one("Sign"),
     18: _swish,
-    19: lambda b, x, alpha: b.op("Gelu", x),
-    20: lambda b, x, alpha: b.op("Gelu", x, approximate="tanh"),
+    19: lambda op, x, alpha: op.Gelu(x),
+    20: lambda op, x, alpha: op.Gelu(x, approximate="tanh"),
     27: _celu,
 }
 """By number of MindSpore Lite's `ActivationType`. 16, HARD_TANH, has bounds of its own."""
@@ -72,11 +72,11 @@ _ELTWISE = {0: "Mul", 1: "Add", 2: "Max"}
 _HSIGMOID, _HARD_TANH, _GELU, _FAST_GELU = 13, 16, 19, 20
 
 
-def activated(b: Builder, x: Tensor, activation_type: int, alpha: float = 0.0) -> Tensor:
+def activated(op: Builder, x: Tensor, activation_type: int, alpha: float = 0.0) -> Tensor:
     """`x` after the activation that is fused into the operator that computes it."""
     if activation_type not in _ACTIVATIONS:
         raise Unsupported(f"has activation_type {activation_type}, which is not known")
-    return _ACTIVATIONS[activation_type](b, x, alpha)
+    return _ACTIVATIONS[activation_type](op, x, alpha)
 
 
 @lite("Activation")
@@ -205,7 +205,7 @@ _REDUCTIONS: Mapping[int, str] = {
 
 @lites({"ArgMaxFusion": ("ArgMax", "ReduceMax"), "ArgMinFusion": ("ArgMin", "ReduceMin")})
 def arg(
-    b: Builder,
+    op: Builder,
     op_type: str,
     reduction: str,
     x: Tensor,
@@ -215,8 +215,8 @@ def arg(
     out_max_value: bool = False,
 ) -> Value:
     """{op_type} as int32; {reduction} for the value."""
-    index = b.cast(b.op(op_type, x, axis=axis, keepdims=int(keep_dims)), ir.DataType.INT32)
-    if not out_max_value and len(b.declared) < 2:
+    index = op.cast(op.op(op_type, x, axis=axis, keepdims=int(keep_dims)), ir.DataType.INT32)
+    if not out_max_value and len(op.declared) < 2:
         return index
-    value = b.op(reduction, x, [axis], keepdims=int(keep_dims))
-    return value if len(b.declared) < 2 else (index, value)
+    value = op.op(reduction, x, [axis], keepdims=int(keep_dims))
+    return value if len(op.declared) < 2 else (index, value)

@@ -56,7 +56,7 @@ class _LiteKernel(Arguments):
     unused="format kernel_size in_channel out_channel mode pad",
 )
 def convolution(
-    b: Builder,
+    op: Builder,
     op_type: str,
     x: Tensor,
     weight: Tensor,
@@ -66,14 +66,14 @@ def convolution(
     output_paddings: Ints = (),
 ) -> Value:
     """{op_type}, and the fused activation."""
-    picture, weight = channels_first(b, x), channels_first(b, weight)
+    picture, weight = channels_first(op, x), channels_first(op, weight)
     padding = _padding(kernel.pad_mode, kernel.pad_list)
     steps, holes = _both("stride", kernel.stride), _both("dilation", kernel.dilation)
     if op_type == "Conv" and "auto_pad" in padding and steps:
-        sizes = b.static_shape(weight)[2:]
+        sizes = op.static_shape(weight)[2:]
         reach = [h * (k - 1) + 1 for h, k in zip(holes or [1, 1], sizes, strict=True)]
-        picture = reached(b, picture, reach, steps, padding)
-    y = b.op(
+        picture = reached(op, picture, reach, steps, padding)
+    y = op.op(
         op_type,
         picture,
         weight,
@@ -84,12 +84,12 @@ def convolution(
         output_padding=list(output_paddings) if any(output_paddings) else None,
         **padding,
     )
-    return channels_back(b, activated(b, y, kernel.activation_type), x)
+    return channels_back(op, activated(op, y, kernel.activation_type), x)
 
 
 @lites({"AvgPoolFusion": "AveragePool", "MaxPoolFusion": "MaxPool"}, unused="format")
 def pool(
-    b: Builder,
+    op: Builder,
     op_type: str,
     x: Tensor,
     kernel_size: Ints = (),
@@ -101,28 +101,23 @@ def pool(
     activation_type: int = 0,
 ) -> Value:
     """{op_type} or Global{op_type}, and the fused activation."""
-    picture = channels_first(b, x)
+    picture = channels_first(op, x)
     if global_:
-        y = b.op(f"Global{op_type}", picture)
+        y = op.op(f"Global{op_type}", picture)
     else:
         kernel, steps = _both("kernel_size", kernel_size), _both("strides", strides)
         padding = _padding(pad_mode, pad)
         if kernel and steps:
-            picture = reached(b, picture, kernel, steps, padding)
-        y = b.op(
-            op_type,
-            picture,
-            kernel_shape=kernel,
-            strides=steps,
-            ceil_mode=round_mode or None,
-            **padding,
+            picture = reached(op, picture, kernel, steps, padding)
+        y = op.op(
+            op_type, picture, kernel_shape=kernel, strides=steps, ceil_mode=round_mode or None, **padding
         )
-    return channels_back(b, activated(b, y, activation_type), x)
+    return channels_back(op, activated(op, y, activation_type), x)
 
 
-def _last_two_swapped(b: Builder, x: Tensor) -> Tensor:
-    rank = b.rank(x)
-    return x if rank < 2 else permuted(b, x, (*range(rank - 2), rank - 1, rank - 2))
+def _last_two_swapped(op: Builder, x: Tensor) -> Tensor:
+    rank = op.rank(x)
+    return x if rank < 2 else permuted(op, x, (*range(rank - 2), rank - 1, rank - 2))
 
 
 @lite("BatchNorm", unused="format")
@@ -261,17 +256,11 @@ def _softmax(op: Builder, x: Tensor, axis: Ints = (-1,)) -> Value:
 
 @lite("FusedBatchNorm", unused="momentum mode")
 def fused_batch_norm(
-    b: Builder,
-    x: Tensor,
-    scale: Tensor,
-    bias: Tensor,
-    mean: Tensor,
-    variance: Tensor,
-    epsilon: float = 1e-4,
+    op: Builder, x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, epsilon: float = 1e-4
 ) -> Tensor:
     """BatchNormalization."""
-    y = b.op("BatchNormalization", channels_first(b, x), scale, bias, mean, variance, epsilon=epsilon)
-    return channels_back(b, y, x)
+    y = op.BatchNormalization(channels_first(op, x), scale, bias, mean, variance, epsilon=epsilon)
+    return channels_back(op, y, x)
 
 
 def _aligned(op: Builder, operand: Tensor, x: Tensor, axis: int) -> Tensor:
@@ -284,14 +273,14 @@ def _aligned(op: Builder, operand: Tensor, x: Tensor, axis: int) -> Tensor:
     )
 
 
-def first(b: Builder, numbers: Ints, otherwise: int) -> int:
+def first(op: Builder, numbers: Ints, otherwise: int) -> int:
     """The first of numbers, if there are any."""
     return numbers[0] if numbers else otherwise
 
 
 @lite("AdderFusion", unused="format kernel_size in_channel out_channel mode")
 def adder(
-    b: Builder,
+    op: Builder,
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
@@ -305,21 +294,21 @@ def adder(
     if kernel.group != 1 or pad_mode == _SAME:
         raise Unsupported(f"has group {kernel.group} and pad_mode {pad_mode}, and 1 and {_PAD} are supported")
     top, bottom, left, right = pad_list if pad_mode == _PAD and pad_list else (0, 0, 0, 0)
-    around = b.op("Pad", channels_first(b, x), [0, 0, top, left, 0, 0, bottom, right])
-    sizes = b.static_shape(around)[2:]
+    around = op.Pad(channels_first(op, x), [0, 0, top, left, 0, 0, bottom, right])
+    sizes = op.static_shape(around)[2:]
     spans = [d * (k - 1) for k, d in zip(kernel_size, dilation, strict=True)]
-    weights = channels_first(b, weight)
-    if b.static_shape(weights)[2:] != tuple(kernel_size):
-        raise Unsupported(f"has kernel_size {list(kernel_size)}, and a weight of {b.static_shape(weight)}")
-    total: Tensor | None = None
+    weights = channels_first(op, weight)
+    if op.static_shape(weights)[2:] != tuple(kernel_size):
+        raise Unsupported(f"has kernel_size {list(kernel_size)}, and a weight of {op.static_shape(weight)}")
+    total: Value = None
     for row, column in itertools.product(range(kernel_size[0]), range(kernel_size[1])):
         start = [row * dilation[0], column * dilation[1]]
         stop = [s + size - span for s, size, span in zip(start, sizes, spans, strict=True)]
-        seen = b.op("Unsqueeze", b.op("Slice", around, start, stop, [2, 3], list(stride)), [1])
-        own = b.op("Slice", weights, [row, column], [row + 1, column + 1], [2, 3])
-        distance = b.op("ReduceSum", b.op("Abs", b.op("Sub", seen, own)), [2], keepdims=0)
-        total = distance if total is None else b.op("Add", total, distance)
-    y = b.op("Neg", total)
+        seen = op.Unsqueeze(op.Slice(around, start, stop, [2, 3], list(stride)), [1])
+        own = op.Slice(weights, [row, column], [row + 1, column + 1], [2, 3])
+        distance = op.ReduceSum(op.Abs(seen - own), [2], keepdims=0)
+        total = distance if total is None else total + distance
+    y = -total
     if bias is not None:
-        y = b.op("Add", y, b.op("Unsqueeze", bias, [1, 2]))
-    return channels_back(b, activated(b, y, kernel.activation_type), x)
+        y = y + op.Unsqueeze(bias, [1, 2])
+    return channels_back(op, activated(op, y, kernel.activation_type), x)

@@ -63,9 +63,9 @@ _LEVELS = 127
 
 @lite("FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel")
 def fake_quant(
-    b: Builder, x: Tensor, low: Tensor, high: Tensor, num_bits: int = 8, narrow_range: bool = False
+    op: Builder, x: Tensor, low: Tensor, high: Tensor, num_bits: int = 8, narrow_range: bool = False
 ) -> Value:
     """Clip, Div, Round, Mul, with a range moved to have zero on a step; channels are last."""
     return quantized.fake_quant_with_bounds(
-        b, x, low, high, num_bits=num_bits or 8, narrow_range=narrow_range
+        op, x, low, high, num_bits=num_bits or 8, narrow_range=narrow_range
     )

@@ -15,7 +15,7 @@ from pinnace.ops.values import Value
 
 @lite("LSTM", unused="num_directions dropout")
 def lstm(
-    b: Builder,
+    op: Builder,
     x: Tensor,
     *rest: Tensor,
     hidden_size: int = 0,
@@ -25,12 +25,12 @@ def lstm(
     bidirectional: bool = False,
 ) -> Value:
     """LSTM; of a model that came from MindSpore as there."""
-    if len(rest) == 3 and b.rank(rest[2]) == 3:
+    if len(rest) == 3 and op.rank(rest[2]) == 3:
         h, c, w = rest
         layers = (input_size, hidden_size, num_layers, has_bias, bidirectional)
-        return recurrent.lstm(b, x, h, c, w, *layers)[:3]
+        return recurrent.lstm(op, x, h, c, w, *layers)[:3]
     weights, recurrence, bias, *states = rest
-    return b.ops(
+    return op.ops(
         "LSTM",
         3,
         x,
@@ -39,8 +39,8 @@ def lstm(
         bias,
         None,
         *states,
-        hidden_size=b.static_shape(recurrence)[2],
-        direction="bidirectional" if b.static_shape(weights)[0] == 2 else "forward",
+        hidden_size=op.static_shape(recurrence)[2],
+        direction="bidirectional" if op.static_shape(weights)[0] == 2 else "forward",
     )
 
 
@@ -104,20 +104,20 @@ def _tensor_list_stack(op: Builder, items: Tensor, element_shape: Value = None) 
 
 
 @lite("TensorListSetItem", unused="element_dtype")
-def list_set_item(b: Builder, items: Tensor, index: Tensor, item: Tensor) -> Value:
+def list_set_item(op: Builder, items: Tensor, index: Tensor, item: Tensor) -> Value:
     """ScatterND."""
-    place = b.reshape(b.cast(index, ir.DataType.INT64), [1, 1])
-    return b.op("ScatterND", items, place, b.op("Unsqueeze", item, [0]))
+    place = op.reshape(op.cast(index, ir.DataType.INT64), [1, 1])
+    return op.ScatterND(items, place, op.Unsqueeze(item, [0]))
 
 
 @lite("TensorArray", unused="dynamic_size identical_element_shapes")
-def tensor_array(b: Builder, size: Dims, element_shape: Ints = (), data_type: int = 43) -> Value:
+def tensor_array(op: Builder, size: Dims, element_shape: Ints = (), data_type: int = 43) -> Value:
     """Expand of zero; the second result, the flow, is what the array holds."""
-    empty = _zeros(b, (*size, *element_shape), binding.dtype_(b, data_type))
+    empty = _zeros(op, (*size, *element_shape), binding.dtype_(op, data_type))
     return empty, empty
 
 
-def _zeros(b: Builder, dims: Dims, dtype: ir.DataType) -> Tensor:
+def _zeros(op: Builder, dims: Dims, dtype: ir.DataType) -> Tensor:
     if any(isinstance(d, int) and d < 0 for d in dims):
         raise Unsupported(f"makes a list of tensors of shape {list(dims)[1:]}, which must be fixed")
-    return b.op("Expand", b.constant(0, dtype.numpy()), b.vector(dims))
+    return op.Expand(op.constant(0, dtype.numpy()), op.vector(dims))

@@ -16,13 +16,13 @@ from pinnace.ops.values import Value
 
 
 @lite("Splice", unused="output_dim")
-def splice(b: Builder, x: Tensor, context: Ints, forward_indexes: Ints = ()) -> Value:
+def splice(op: Builder, x: Tensor, context: Ints, forward_indexes: Ints = ()) -> Value:
     """Gather of the frames that forward_indexes names, or of every one with its context, and Reshape."""
-    frames, width = b.static_shape(x)[1:3]
+    frames, width = op.static_shape(x)[1:3]
     room(frames, len(context))
     places = np.array(forward_indexes or _around(frames, context), np.int64).reshape(-1, len(context))
-    spliced = b.op("Gather", x, places, axis=1)
-    return b.reshape(spliced, [b.dim(x, 0), len(places), len(context) * width])
+    spliced = op.Gather(x, places, axis=1)
+    return op.reshape(spliced, [op.dim(x, 0), len(places), len(context) * width])
 
 
 def _around(frames: int, context: Ints) -> list[int]:
@@ -50,42 +50,42 @@ def _affine(
 
 
 @lite("Rfft")
-def rfft(b: Builder, x: Tensor, fft_length: int = 0) -> Value:
+def rfft(op: Builder, x: Tensor, fft_length: int = 0) -> Value:
     """DFT, of one side; x is cut, or filled with zeros, to fft_length."""
-    length = b.constant(fft_length, np.int64)
-    whole = b.op("Unsqueeze", x, [-1])
-    return b.op("DFT", whole, length, b.constant(b.rank(x) - 1, np.int64), onesided=1)
+    length = op.constant(fft_length, np.int64)
+    whole = op.Unsqueeze(x, [-1])
+    return op.DFT(whole, length, op.constant(op.rank(x) - 1, np.int64), onesided=1)
 
 
 @lites({"FftReal": 0, "FftImag": 1})
-def part(b: Builder, index: int, x: Tensor) -> Value:
+def part(op: Builder, index: int, x: Tensor) -> Value:
     """Gather of one part of complex numbers."""
-    return b.op("Gather", x, np.asarray(index), axis=-1)
+    return op.Gather(x, np.asarray(index), axis=-1)
 
 
 @lite("AudioSpectrogram")
 def audio_spectrogram(
-    b: Builder, x: Tensor, window_size: int, stride: int, mag_square: bool = False
+    op: Builder, x: Tensor, window_size: int, stride: int, mag_square: bool = False
 ) -> Value:
     """STFT with a Hann window, and the length or square of its numbers; x is samples by channels."""
     bins = 1 << max(0, math.ceil(math.log2(max(1, window_size))))
     window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(span(window_size)) / window_size)
-    samples = b.static_shape(x)[0]
+    samples = op.static_shape(x)[0]
     count = 1 + (samples - window_size) // stride if samples >= window_size else 0
     if not count:
         raise Unsupported(f"has {samples} samples, and a window takes {window_size}")
     room(count, window_size)
     places = (np.arange(count) * stride)[:, None] + np.arange(window_size)
-    frames = b.op("Gather", b.transpose(x, (1, 0)), places.astype(np.int64), axis=1)
-    weighted = b.op("Mul", frames, window.astype(np.float32))
-    spectrum = rfft(b, weighted, bins)
-    power = b.op("ReduceSumSquare", spectrum, [3], keepdims=0)
-    return power if mag_square else b.op("Sqrt", power)
+    frames = op.Gather(op.transpose(x, (1, 0)), places.astype(np.int64), axis=1)
+    weighted = frames * window.astype(np.float32)
+    spectrum = rfft(op, weighted, bins)
+    power = op.ReduceSumSquare(spectrum, [3], keepdims=0)
+    return power if mag_square else op.Sqrt(power)
 
 
 @lite("Mfcc")
 def mfcc(
-    b: Builder,
+    op: Builder,
     spectrogram: Tensor,
     sample_rate: Tensor,
     freq_upper_limit: float,
@@ -94,17 +94,17 @@ def mfcc(
     dct_coeff_num: int,
 ) -> Value:
     """MatMul with the mel filters of the roots, Log, MatMul with a cosine transform."""
-    bins = b.static_shape(spectrogram)[2]
+    bins = op.static_shape(spectrogram)[2]
     room(filter_bank_channel_num, bins, dct_coeff_num)
     filters = _mel_filters(
-        bins, binding.int_(b, sample_rate), freq_lower_limit, freq_upper_limit, filter_bank_channel_num
+        bins, binding.int_(op, sample_rate), freq_lower_limit, freq_upper_limit, filter_bank_channel_num
     )
-    energies = b.op("MatMul", b.op("Sqrt", spectrogram), filters.astype(np.float32))
-    logs = b.op("Log", b.op("Max", energies, 1e-12))
+    energies = op.MatMul(op.Sqrt(spectrogram), filters.astype(np.float32))
+    logs = op.Log(op.Max(energies, 1e-12))
     channels = np.arange(filter_bank_channel_num) + 0.5
     angles = np.outer(channels, np.arange(dct_coeff_num)) * np.pi / filter_bank_channel_num
     transform = np.cos(angles) * math.sqrt(2 / filter_bank_channel_num)
-    return b.op("MatMul", logs, transform.astype(np.float32))
+    return op.MatMul(logs, transform.astype(np.float32))
 
 
 def _mel_filters(bins: int, rate: int, low: float, high: float, channels: int) -> np.ndarray:

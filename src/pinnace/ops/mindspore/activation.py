@@ -149,36 +149,36 @@ def _threshold(op: Builder, x: Tensor, threshold: float, value: float) -> Value:
 
 
 @primitive("ReLU")
-def relu(b: Builder, x: Tensor) -> Value:
+def relu(op: Builder, x: Tensor) -> Value:
     """Relu; of ints Max; of Abs, where it only makes NaN 0, Where."""
-    if not b.dtype(x).is_floating_point():
-        return b.op("Max", x, 0)
+    if not op.dtype(x).is_floating_point():
+        return op.Max(x, 0)
     node = x.producer()
     if node is None or node.op_type != "Abs":
-        return b.op("Relu", x)
-    return b.op("Where", b.op("IsNaN", x), b.like(0, x), x)
+        return op.Relu(x)
+    return op.Where(op.IsNaN(x), op.like(0, x), x)
 
 
 @primitive("HSigmoid")
-def hsigmoid(b: Builder, x: Tensor) -> Value:
+def hsigmoid(op: Builder, x: Tensor) -> Value:
     """HardSigmoid; of float64, which has more digits than its attribute, Clip of x / 6 + 1 / 2."""
-    if b.dtype(x) is not ir.DataType.DOUBLE:
-        return b.op("HardSigmoid", x, alpha=1 / 6, beta=0.5)
-    return b.op("Clip", b.op("Add", b.op("Div", x, 6), 0.5), b.like(0, x), b.like(1, x))
+    if op.dtype(x) is not ir.DataType.DOUBLE:
+        return op.HardSigmoid(x, alpha=1 / 6, beta=0.5)
+    return op.Clip(x / 6 + 0.5, op.like(0, x), op.like(1, x))
 
 
 @primitive("PReLU")
-def prelu(b: Builder, x: Tensor, weight: Tensor) -> Value:
+def prelu(op: Builder, x: Tensor, weight: Tensor) -> Value:
     """PRelu, a slope for each channel."""
-    if b.rank(x) > 2 and b.static_shape(weight) not in ((1,), ()):
-        weight = b.reshape(weight, [-1, *[1] * (b.rank(x) - 2)])
-    own = b.result(x)
-    x, weight = promoted(b, x, weight)
-    return b.cast(b.op("PRelu", x, b.reshape(weight, []) if b.rank(x) == 0 else weight), own)
+    if op.rank(x) > 2 and op.static_shape(weight) not in ((1,), ()):
+        weight = op.reshape(weight, [-1, *[1] * (op.rank(x) - 2)])
+    own = op.result(x)
+    x, weight = promoted(op, x, weight)
+    return op.cast(op.PRelu(x, op.reshape(weight, []) if op.rank(x) == 0 else weight), own)
 
 
-def _along(b: Builder, op_type: str, x: Tensor, axis: int) -> Tensor:
+def _along(op: Builder, op_type: str, x: Tensor, axis: int) -> Tensor:
     """An operator along an axis; a scalar is one element."""
-    if b.rank(x) == 0:
-        return b.op("Squeeze", b.op(op_type, b.op("Unsqueeze", x, [0]), axis=0), [0])
-    return b.op(op_type, x, axis=axis)
+    if op.rank(x) == 0:
+        return op.Squeeze(op.op(op_type, op.Unsqueeze(x, [0]), axis=0), [0])
+    return op.op(op_type, x, axis=axis)

@@ -41,15 +41,15 @@ _POWERS = np.asarray([1 << i for i in range(64)], np.uint64)
         "BitwiseXor BitwiseXorTensor BitwiseXorScalar": "BitwiseXor",
     }
 )
-def binary(b: Builder, op_type: str, x: Value, y: Value) -> Value:
+def binary(op: Builder, op_type: str, x: Value, y: Value) -> Value:
     """{op_type}, both operands in the wider type."""
-    return b.op(op_type, *promoted(b, x, y))
+    return op.op(op_type, *promoted(op, x, y))
 
 
 @primitives({"LogicalAnd": "And", "LogicalOr": "Or", "LogicalXor": "Xor", "LogicalNot": "Not"})
-def logical(b: Builder, op_type: str, *operands: Value) -> Value:
+def logical(op: Builder, op_type: str, *operands: Value) -> Value:
     """{op_type}, of operands that are not zero."""
-    return b.op(op_type, *(b.cast(b.tensor(x), ir.DataType.BOOL) for x in operands))
+    return op.op(op_type, *(op.cast(op.tensor(x), ir.DataType.BOOL) for x in operands))
 
 
 def _power_of_two(op: Builder, kind: Dtype, exponent: Tensor) -> Tensor:
@@ -329,36 +329,36 @@ def _population_count(op: Builder, x: Tensor) -> Value:
 
 
 @primitives({"AddExt AddScalar": "Add", "SubExt SubScalar": "Sub"})
-def with_alpha(b: Builder, op_type: str, x: Value, y: Value, alpha: Value = 1) -> Value:
+def with_alpha(op: Builder, op_type: str, x: Value, y: Value, alpha: Value = 1) -> Value:
     """{op_type}, the second operand times alpha."""
-    first, second = promoted(b, x, y)
-    if b.known(alpha) is None or binding.float_(b, alpha) != 1.0:
-        second = b.op("Mul", second, b.cast(b.tensor(alpha), b.dtype(second)))
-    return b.op(op_type, first, second)
+    first, second = promoted(op, x, y)
+    if op.known(alpha) is None or binding.float_(op, alpha) != 1.0:
+        second = second * op.cast(op.tensor(alpha), op.dtype(second))
+    return op.op(op_type, first, second)
 
 
 @primitives({"Maximum": "Max", "Minimum": "Min"})
-def extreme(b: Builder, op_type: str, x: Value, y: Value) -> Tensor:
+def extreme(op: Builder, op_type: str, x: Value, y: Value) -> Tensor:
     """{op_type}; `y` where `x` is NaN, and NaN where `y` is."""
-    first, second = promoted(b, x, y)
+    first, second = promoted(op, x, y)
     maker = first.producer()
     # A NaN of x * 0.1 is one of x, too: LeakyReLU is Maximum(x * 0.1, x) in files.
     scaled = (
-        maker is not None and maker.op_type == "Mul" and second in maker.inputs and b.known(second) is None
+        maker is not None and maker.op_type == "Mul" and second in maker.inputs and op.known(second) is None
     )
-    if isinstance(x, ir.Value) and b.dtype(first).is_floating_point() and not scaled:
-        first = b.op("Where", b.op("IsNaN", first), second, first)
-    if b.dtype(first) is ir.DataType.FLOAT16:
+    if isinstance(x, ir.Value) and op.dtype(first).is_floating_point() and not scaled:
+        first = op.Where(op.IsNaN(first), second, first)
+    if op.dtype(first) is ir.DataType.FLOAT16:
         first, second = second, first  # of 0.0 and -0.0 the result is `y`, and kernels give the first
-    return b.op(op_type, first, second)
+    return op.op(op_type, first, second)
 
 
 @primitive("AddN", "AccumulateNV2")
-def add_n(b: Builder, *items: Value) -> Value:
+def add_n(op: Builder, *items: Value) -> Value:
     """Add, one after the other."""
-    total, *rest = binding.tensors(b, items[0] if isinstance(items[0], tuple) else items)
+    total, *rest = binding.tensors(op, items[0] if isinstance(items[0], tuple) else items)
     for item in rest:
-        total = b.op("Add", total, item)
+        total = total + item
     return total
 
 
@@ -366,19 +366,19 @@ def add_n(b: Builder, *items: Value) -> Value:
 
 
 @primitive("ClampScalar", "ClampTensor", "ClampMin", "ClipByValue")
-def clamp(b: Builder, x: Tensor, clip_min: Value = None, clip_max: Value = None) -> Value:
+def clamp(op: Builder, x: Tensor, clip_min: Value = None, clip_max: Value = None) -> Value:
     """Max and Min, or Clip where the bounds are numbers; in the type of the result."""
-    wanted = b.result(x)
-    if wanted is not b.dtype(x) and wanted.is_floating_point():
-        x = b.cast(x, wanted)
+    wanted = op.result(x)
+    if wanted is not op.dtype(x) and wanted.is_floating_point():
+        x = op.cast(x, wanted)
     if all(bound is None or isinstance(bound, bool | int | float) for bound in (clip_min, clip_max)):
         # A bound that is left out is the largest finite number: infinities would become that.
-        ends = (-math.inf, math.inf) if b.dtype(x).is_floating_point() else (None, None)
+        ends = (-math.inf, math.inf) if op.dtype(x).is_floating_point() else (None, None)
         bounds = [end if v is None else v for v, end in zip((clip_min, clip_max), ends, strict=True)]
-        clipped = b.op("Clip", x, *(None if v is None else b.like(v, x) for v in bounds))
+        clipped = op.Clip(x, *(None if v is None else op.like(v, x) for v in bounds))
         given = [v for v in (clip_min, clip_max) if v is not None]
-        return bound_for_nan(b, clipped, min(given, default=None))
+        return bound_for_nan(op, clipped, min(given, default=None))
     for op_type, bound in (("Max", clip_min), ("Min", clip_max)):
         if bound is not None:
-            x = extreme(b, op_type, x, b.cast(b.tensor(bound), b.dtype(x)))
+            x = extreme(op, op_type, x, op.cast(op.tensor(bound), op.dtype(x)))
     return x

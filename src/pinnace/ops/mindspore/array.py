@@ -21,20 +21,20 @@ END = int(np.iinfo(np.int64).max)
 
 
 @primitive("Shape", "shape_")
-def shape(b: Builder, x: Value) -> Value:
+def shape(op: Builder, x: Value) -> Value:
     """Nothing for dimensions that are known, else Shape."""
-    x = b.tensor(x)
-    return tuple(b.dims(x))
+    x = op.tensor(x)
+    return tuple(op.dims(x))
 
 
-def _narrow(b: Builder, *x: Tensor) -> tuple[Tensor, ...]:
+def _narrow(op: Builder, *x: Tensor) -> tuple[Tensor, ...]:
     """Operands without an Expand to the shape of another: MindSpore wants it, and ONNX does not."""
     for i, wide in enumerate(x):
         node = wide.producer()
         if node is None or node.op_type != "Expand" or node.inputs[0] is None:
             continue
         other = (*x[:i], node.inputs[0], *x[i + 1 :])
-        dims = [(b.shape(v), b.shape(w)) for v, w in zip(x, other, strict=True)]
+        dims = [(op.shape(v), op.shape(w)) for v, w in zip(x, other, strict=True)]
         if any(None in d for pair in dims for d in pair):
             continue
         before, after = (np.broadcast_shapes(*side) for side in zip(*dims, strict=True))
@@ -162,20 +162,20 @@ def _view_as(op: Builder, x: Tensor, other: Tensor) -> Value:
     return op.reshape(x, op.dims(other))
 
 
-def kept(b: Builder, dims: Dims) -> Tensor:
+def kept(op: Builder, dims: Dims) -> Tensor:
     """Dimensions for Expand, to which 1 is what -1 is to MindSpore: it keeps a dimension."""
-    return b.vector([1 if isinstance(d, int) and d == -1 else d for d in dims])
+    return op.vector([1 if isinstance(d, int) and d == -1 else d for d in dims])
 
 
 @primitive("Size")
-def size(b: Builder, x: Tensor) -> Value:
+def size(op: Builder, x: Tensor) -> Value:
     """Nothing where the dimensions are known, else Size."""
-    dims = b.shape(x)
+    dims = op.shape(x)
     known = [d for d in dims if d is not None]
-    return math.prod(known) if len(known) == len(dims) else b.op("Size", x)
+    return math.prod(known) if len(known) == len(dims) else op.Size(x)
 
 
-def one_free(b: Builder, dims: Dims) -> Dims:
+def one_free(op: Builder, dims: Dims) -> Dims:
     """-1 for the one dimension known only at run time: that keeps the graph plain; 0 for -1 beside a 0."""
     if 0 in dims:
         return tuple(0 if isinstance(d, int) and d == -1 else d for d in dims)
@@ -186,87 +186,87 @@ def one_free(b: Builder, dims: Dims) -> Dims:
 
 
 @primitive("FlattenExt")
-def flatten_ext(b: Builder, x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Value:
+def flatten_ext(op: Builder, x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Value:
     """Reshape."""
-    if b.rank(x) == 0:
-        return b.reshape(x, [1])
-    first, last = b.axis(start_dim, x), b.axis(end_dim, x)
-    dims = b.dims(x)
+    if op.rank(x) == 0:
+        return op.reshape(x, [1])
+    first, last = op.axis(start_dim, x), op.axis(end_dim, x)
+    dims = op.dims(x)
     inner = [d for d in dims[first : last + 1] if isinstance(d, int)]
     flat = math.prod(inner) if len(inner) == last + 1 - first else -1
-    return b.reshape(x, [*dims[:first], flat, *dims[last + 1 :]])
+    return op.reshape(x, [*dims[:first], flat, *dims[last + 1 :]])
 
 
 @primitive("Squeeze")
-def squeeze(b: Builder, x: Tensor, axis: Ints = ()) -> Value:
+def squeeze(op: Builder, x: Tensor, axis: Ints = ()) -> Value:
     """Squeeze, of dimensions that are not fixed at another size than 1."""
     if not axis:
-        return b.op("Squeeze", x, None)
-    single = sorted({b.axis(a, x) for a in axis if b.rank(x) and b.shape(x)[a] in (1, None)})
-    return b.op("Squeeze", x, single) if single else x
+        return op.Squeeze(x, None)
+    single = sorted({op.axis(a, x) for a in axis if op.rank(x) and op.shape(x)[a] in (1, None)})
+    return op.Squeeze(x, single) if single else x
 
 
 @primitive("TileSize")
-def tile_size(b: Builder, shape: Dims, out_shape: Dims, ndim: int) -> Value:
+def tile_size(op: Builder, shape: Dims, out_shape: Dims, ndim: int) -> Value:
     """The number of repetitions of each dimension: Where, if it is known only at run time."""
 
     def times(have: int | Tensor, want: int | Tensor) -> int | Tensor:
         if isinstance(have, int) and isinstance(want, int):
             return 1 if have == want else want
-        have, want = b.tensor(have), b.tensor(want)
-        return b.op("Where", b.op("Equal", have, want), b.constant(1, np.int64), want)
+        have, want = op.tensor(have), op.tensor(want)
+        return op.Where(op.Equal(have, want), op.constant(1, np.int64), want)
 
     known = tuple(times(have, want) for have, want in zip(shape, out_shape, strict=False))
     return (*known, *[1] * (ndim - len(known)))
 
 
-def filled(b: Builder, number: float | int | bool, dims: Sequence[int | ir.Value], dtype: Dtype) -> Tensor:
+def filled(op: Builder, number: float | int | bool, dims: Sequence[int | ir.Value], dtype: Dtype) -> Tensor:
     """A tensor of one number: a constant where that is small."""
     known = [d for d in dims if isinstance(d, int)]
     if len(known) == len(dims) and math.prod(known) <= 64:
-        return b.constant(np.full(known, number, dtype.numpy()))
+        return op.constant(np.full(known, number, dtype.numpy()))
     value = ir.tensor(np.asarray([number], dtype.numpy()))
-    return b.op("ConstantOfShape", b.vector(dims), value=value)
+    return op.ConstantOfShape(op.vector(dims), value=value)
 
 
-def counting(b: Builder, count: int | Tensor) -> Tensor:
+def counting(op: Builder, count: int | Tensor) -> Tensor:
     """0, 1, 2 and so on: so many int64."""
-    return b.constant(np.arange(span(count))) if isinstance(count, int) else b.op("Range", 0, count, 1)
+    return op.constant(np.arange(span(count))) if isinstance(count, int) else op.Range(0, count, 1)
 
 
-def along(b: Builder, x: Tensor, axis: int, rank: int) -> Tensor:
+def along(op: Builder, x: Tensor, axis: int, rank: int) -> Tensor:
     """A vector along an axis, counted from the front, of as many dimensions."""
-    return b.reshape(x, [-1 if i == axis else 1 for i in range(rank)])
+    return op.reshape(x, [-1 if i == axis else 1 for i in range(rank)])
 
 
 # -- order -----------------------------------------------------------------------------------------
 
 
 @primitive("Roll")
-def roll(b: Builder, x: Tensor, shift: Ints, axis: Ints | None = None) -> Value:
+def roll(op: Builder, x: Tensor, shift: Ints, axis: Ints | None = None) -> Value:
     """Slice twice and Concat, for each dimension."""
     if not axis:
-        flat = roll(b, b.reshape(x, [-1]), shift, (0,))
-        return b.reshape(flat, b.dims(x))
+        flat = roll(op, op.reshape(x, [-1]), shift, (0,))
+        return op.reshape(flat, op.dims(x))
     for step, dim in zip(shift, axis, strict=True):
-        x = _rolled(b, x, step, b.axis(dim, x))
+        x = _rolled(op, x, step, op.axis(dim, x))
     return x
 
 
-def _rolled(b: Builder, x: Tensor, step: int, axis: int) -> Tensor:
-    size = b.dim(x, axis)
+def _rolled(op: Builder, x: Tensor, step: int, axis: int) -> Tensor:
+    size = op.dim(x, axis)
     if isinstance(size, int):
         step %= max(size, 1)
     if step == 0:
         return x
-    tail = b.op("Slice", x, [-step], [END], [axis])
-    return b.op("Concat", tail, b.op("Slice", x, [0], [-step], [axis]), axis=axis)
+    tail = op.Slice(x, [-step], [END], [axis])
+    return op.Concat(tail, op.Slice(x, [0], [-step], [axis]), axis=axis)
 
 
 @primitive("UnravelIndex")
-def unravel_index(b: Builder, indices: Tensor, dims: Ints) -> Value:
+def unravel_index(op: Builder, indices: Tensor, dims: Ints) -> Value:
     """Div by the product of the dimensions that follow, and Mod."""
     steps = [[math.prod(dims[i + 1 :])] for i in range(len(dims))]
-    kind = b.dtype(indices).numpy()
-    part = b.op("Div", b.op("Unsqueeze", indices, [0]), b.constant(steps, kind))
-    return b.op("Mod", part, b.constant([[d] for d in dims], kind))
+    kind = op.dtype(indices).numpy()
+    part = op.Unsqueeze(indices, [0]) / op.constant(steps, kind)
+    return op.Mod(part, op.constant([[d] for d in dims], kind))

@@ -24,7 +24,7 @@ _INT32, _INT64 = ir.DataType.INT32, ir.DataType.INT64
 
 @primitive("ROIAlign")
 def roi_align(
-    b: Builder,
+    op: Builder,
     features: Tensor,
     rois: Tensor,
     pooled_height: int,
@@ -34,19 +34,18 @@ def roi_align(
     roi_end_mode: Literal[0, 1] = 1,
 ) -> Value:
     """RoiAlign, the regions taken apart into batch index and corners."""
-    number, corners = b.ops("Split", 2, rois, [1, 4], axis=1)
+    number, corners = op.ops("Split", 2, rois, [1, 4], axis=1)
     where = "output_half_pixel"
     if roi_end_mode:
         # The end counts as inside, so a region reaches one further; and one below a pixel stays so small,
         # which ONNX has together with half a pixel's shift alone.
         where, half = "half_pixel", 0.5 / spatial_scale
-        further = np.asarray([half, half, half + 1, half + 1], b.dtype(rois).numpy())
-        corners = b.op("Add", corners, b.constant(further))
-    return b.op(
-        "RoiAlign",
+        further = np.asarray([half, half, half + 1, half + 1], op.dtype(rois).numpy())
+        corners = corners + op.constant(further)
+    return op.RoiAlign(
         features,
-        b.cast(corners, b.dtype(features)),
-        b.cast(b.op("Squeeze", number, [1]), _INT64),
+        op.cast(corners, op.dtype(features)),
+        op.cast(op.Squeeze(number, [1]), _INT64),
         coordinate_transformation_mode=where,
         output_height=pooled_height,
         output_width=pooled_width,
@@ -57,7 +56,7 @@ def roi_align(
 
 @primitive("CropAndResize")
 def crop_and_resize(
-    b: Builder,
+    op: Builder,
     x: Tensor,
     boxes: Tensor,
     box_index: Tensor,
@@ -66,28 +65,27 @@ def crop_and_resize(
     extrapolation_value: float = 0.0,
 ) -> Value:
     """Gather, GridSample, and Where for what lies outside."""
-    images = b.transpose(b.cast(x, ir.DataType.FLOAT), (0, 3, 1, 2))
-    corners = b.ops("Split", 4, boxes, axis=1, num_outputs=4)
-    spans = [(corners[i], corners[i + 2], b.dim(images, i + 2), crop_size[i]) for i in (0, 1)]
+    images = op.transpose(op.cast(x, ir.DataType.FLOAT), (0, 3, 1, 2))
+    corners = op.ops("Split", 4, boxes, axis=1, num_outputs=4)
+    spans = [(corners[i], corners[i + 2], op.dim(images, i + 2), crop_size[i]) for i in (0, 1)]
     positions = _at_pixels if method == "bilinear_v2" else _at_corners
-    rows, columns = (positions(b, *span) for span in spans)
-    rows, columns = b.op("Unsqueeze", rows, [2]), b.op("Unsqueeze", columns, [1])
+    rows, columns = (positions(op, *span) for span in spans)
+    rows, columns = op.Unsqueeze(rows, [2]), op.Unsqueeze(columns, [1])
     # (boxes, height, width): fractions of the image's width and height.
-    one = b.constant(np.ones(room(1, *crop_size), np.float32))
-    grid = b.op("Concat", *(b.op("Unsqueeze", b.op("Mul", v, one), [-1]) for v in (columns, rows)), axis=-1)
-    taken = b.op(
-        "GridSample",
-        b.op("Gather", images, box_index, axis=0),
-        b.op("Sub", b.op("Mul", grid, 2.0), 1.0),
+    one = op.constant(np.ones(room(1, *crop_size), np.float32))
+    grid = op.Concat(*(op.Unsqueeze(v * one, [-1]) for v in (columns, rows)), axis=-1)
+    taken = op.GridSample(
+        op.Gather(images, box_index, axis=0),
+        grid * 2.0 - 1.0,
         mode="nearest" if method == "nearest" else "linear",
         padding_mode="border",
         align_corners=1,
     )
-    taken = b.transpose(taken, (0, 2, 3, 1))
+    taken = op.transpose(taken, (0, 2, 3, 1))
     if method == "bilinear_v2":
         return taken
-    inside = b.op("And", *(_inside(b, v, b.dim(images, i)) for i, v in ((2, rows), (3, columns))))
-    return b.op("Where", b.op("Unsqueeze", inside, [-1]), taken, b.like(extrapolation_value, taken))
+    inside = op.And(*(_inside(op, v, op.dim(images, i)) for i, v in ((2, rows), (3, columns))))
+    return op.Where(op.Unsqueeze(inside, [-1]), taken, op.like(extrapolation_value, taken))
 
 
 def _at_corners(op: Builder, start: Tensor, stop: Tensor, length: Value, count: int) -> Value:
@@ -221,8 +219,8 @@ def _non_max_suppression_v3(
     return op.cast(_suppressed(op, boxes, scores, count, iou_threshold, score_threshold), ir.DataType.INT32)
 
 
-def _row(b: Builder, like: Tensor, numbers: Floats) -> Tensor:
-    return b.constant(np.asarray([numbers], b.dtype(like).numpy()))
+def _row(op: Builder, like: Tensor, numbers: Floats) -> Tensor:
+    return op.constant(np.asarray([numbers], op.dtype(like).numpy()))
 
 
 # -- suppression -----------------------------------------------------------------------------------
@@ -253,7 +251,7 @@ def _suppressed(op: Builder, boxes: Tensor, scores: Tensor, count: Tensor, *limi
 
 @primitive("NonMaxSuppressionWithOverlaps")
 def non_max_suppression_with_overlaps(
-    b: Builder,
+    op: Builder,
     overlaps: Tensor,
     scores: Tensor,
     max_output_size: Tensor,
@@ -261,22 +259,22 @@ def non_max_suppression_with_overlaps(
     score_threshold: Tensor,
 ) -> Value:
     """TopK for the order; a Loop keeps each box unless a better one that is kept overlaps it."""
-    count = b.op("Shape", scores)
-    ranked, order = b.ops("TopK", 2, scores, count, axis=0)
-    shown = b.op("Greater", ranked, b.cast(score_threshold, b.dtype(ranked)))
-    ordered = b.op("Gather", b.op("Gather", overlaps, order, axis=0), order, axis=1)
-    close = b.op("Greater", ordered, b.cast(overlap_threshold, b.dtype(ordered)))
-    numbers = counting(b, b.scalar(count))
+    count = op.Shape(scores)
+    ranked, order = op.ops("TopK", 2, scores, count, axis=0)
+    shown = op.Greater(ranked, op.cast(score_threshold, op.dtype(ranked)))
+    ordered = op.Gather(op.Gather(overlaps, order, axis=0), order, axis=1)
+    close = op.Greater(ordered, op.cast(overlap_threshold, op.dtype(ordered)))
+    numbers = counting(op, op.scalar(count))
 
     def turn(i: Tensor, carried: Sequence[Tensor]) -> Sequence[Tensor]:
         (kept,) = carried
-        own = b.op("And", b.op("Equal", numbers, i), b.op("Gather", kept, i, axis=0))
-        chosen = b.op("ReduceMax", b.cast(own, ir.DataType.UINT8), keepdims=0)
-        hidden = b.op("And", b.op("Gather", close, i, axis=1), b.op("Greater", numbers, i))
-        hidden = b.op("And", hidden, b.cast(chosen, ir.DataType.BOOL))
-        return [b.op("And", kept, b.op("Not", hidden))]
+        own = op.And(op.Equal(numbers, i), op.Gather(kept, i, axis=0))
+        chosen = op.ReduceMax(op.cast(own, ir.DataType.UINT8), keepdims=0)
+        hidden = op.And(op.Gather(close, i, axis=1), op.Greater(numbers, i))
+        hidden = op.And(hidden, op.cast(chosen, ir.DataType.BOOL))
+        return [op.And(kept, op.Not(hidden))]
 
-    (kept,) = repeated(b, b.scalar(count), [shown], turn)
-    chosen = b.op("Compress", order, kept, axis=0)
-    limit = b.reshape(b.cast(max_output_size, _INT64), [1])
-    return b.cast(b.op("Slice", chosen, [0], limit, [0]), _INT32)
+    (kept,) = repeated(op, op.scalar(count), [shown], turn)
+    chosen = op.Compress(order, kept, axis=0)
+    limit = op.reshape(op.cast(max_output_size, _INT64), [1])
+    return op.cast(op.Slice(chosen, [0], limit, [0]), _INT32)

@@ -97,12 +97,12 @@ def _sized(b: LoweringBuilder, x: ir.Value, factor: int, divisor: int = 1) -> tu
 def rows_of(b: LoweringBuilder, x: ir.Value, sizes: Sequence[int]) -> list[ir.Value]:
     """Rows of `x`, so many for each part."""
     ends = list(itertools.accumulate(sizes))
-    return [b.op("Slice", x, [end - size], [end], [0]) for size, end in zip(sizes, ends, strict=True)]
+    return [b.Slice(x, [end - size], [end], [0]) for size, end in zip(sizes, ends, strict=True)]
 
 
 def joined(b: LoweringBuilder, parts: Sequence[ir.Value], axis: int = 0) -> ir.Value:
     """Parts joined along an axis."""
-    return parts[0] if len(parts) == 1 else b.op("Concat", *parts, axis=axis)
+    return parts[0] if len(parts) == 1 else b.Concat(*parts, axis=axis)
 
 
 def _declared(b: LoweringBuilder, y: ir.Value) -> ir.Value:
@@ -110,7 +110,7 @@ def _declared(b: LoweringBuilder, y: ir.Value) -> ir.Value:
     shape = b.declared[0].shape if b.declared and b.declared[0] else None
     if shape is None or shape == b.shape(y):
         return y
-    return b.op("Expand", b.constant(0, b.dtype(y).numpy()), [1 if d is None else d for d in shape])
+    return b.Expand(b.constant(0, b.dtype(y).numpy()), [1 if d is None else d for d in shape])
 
 
 @primitive("AllReduce", "InnerCommAllReduce", unused="index async_op")
@@ -153,8 +153,8 @@ def dist_comm_all_gather_list(
     b: LoweringBuilder, tensor_list: Tensors, x: Tensor, *, rank_size: int, group: Group
 ) -> Value:
     """`AllGather` between segments, and each tensor of the list stands for one rank's from here on."""
-    whole = group.gathered(b, b.op("Unsqueeze", x, [0]), rank_size)
-    parts = [b.op("Squeeze", row, [0]) for row in rows_of(b, whole, [1] * rank_size)]
+    whole = group.gathered(b, b.Unsqueeze(x, [0]), rank_size)
+    parts = [b.Squeeze(row, [0]) for row in rows_of(b, whole, [1] * rank_size)]
     return tuple(written(b, out, part) for out, part in zip(tensor_list, parts, strict=True))
 
 
@@ -168,10 +168,10 @@ def collective_gather(b: LoweringBuilder, x: Tensor, *, rank_size: int, group: M
 def all_gather_v(b: LoweringBuilder, x: Tensor, sizes: Ints, *, rank_size: int, group: Member) -> Value:
     """`AllGather` between segments of parts that are made equally long."""
     longest = max(sizes)
-    padded = b.op("Pad", x, [0, longest - sizes[group.rank_id]])
+    padded = b.Pad(x, [0, longest - sizes[group.rank_id]])
     y = group.gathered(b, padded, rank_size)
     rows = rows_of(b, y, [longest] * rank_size)
-    return joined(b, [b.op("Slice", row, [0], [size], [0]) for row, size in zip(rows, sizes, strict=True)])
+    return joined(b, [b.Slice(row, [0], [size], [0]) for row, size in zip(rows, sizes, strict=True)])
 
 
 @primitive("ReduceScatter", "InnerCommReduceScatter", unused="async_op")
@@ -186,7 +186,7 @@ def reduce_scatter_by_mode(
 ) -> Value:
     """`ReduceScatter` between segments, divided by the ranks for the mean."""
     y = group.scattered(b, x, _MODES[mode], rank_size)
-    return y if mode else b.op("Div", y, b.like(rank_size, y))
+    return y if mode else y / b.like(rank_size, y)
 
 
 @primitive("DistCommReduceScatterTensor", unused="async_op")
@@ -202,8 +202,8 @@ def dist_comm_reduce_scatter_list(
     b: LoweringBuilder, out: Tensor, input_list: Tensors, *, rank_size: int, op: str, group: Group
 ) -> Value:
     """`ReduceScatter` between segments of a list, and the first tensor stands for the result from here on."""
-    whole = joined(b, [b.op("Unsqueeze", x, [0]) for x in input_list])
-    return written(b, out, b.op("Squeeze", group.scattered(b, whole, op, rank_size), [0]))
+    whole = joined(b, [b.Unsqueeze(x, [0]) for x in input_list])
+    return written(b, out, b.Squeeze(group.scattered(b, whole, op, rank_size), [0]))
 
 
 @primitive("ReduceScatterV", unused="rank_size")

@@ -16,10 +16,10 @@ from pinnace.ops.table import Tensor, primitive, primitives
 from pinnace.ops.values import Value
 
 
-def _given(b: Builder, array: npt.NDArray[np.generic], otherwise: ir.DataType) -> Tensor:
+def _given(op: Builder, array: npt.NDArray[np.generic], otherwise: ir.DataType) -> Tensor:
     """A constant in the type that the file declares."""
-    declared = b.declared[0] if b.declared else None
-    return b.constant(array, (otherwise if declared is None else declared.dtype).numpy())
+    declared = op.declared[0] if op.declared else None
+    return op.constant(array, (otherwise if declared is None else declared.dtype).numpy())
 
 
 def _angles(length: int, periodic: bool) -> npt.NDArray[np.floating[Any]]:
@@ -57,8 +57,8 @@ def _log_space(op: Builder, start: float, end: float, *, steps: int = 10, base: 
 
 @primitives({"TrilIndices": np.tril_indices, "TriuIndices": np.triu_indices}, unused="dtype")
 def triangle(
-    b: Builder, places: Callable[[int, int, int], Any], *, row: int, col: int, offset: int = 0
+    op: Builder, places: Callable[[int, int, int], Any], *, row: int, col: int, offset: int = 0
 ) -> Value:
     """A constant."""
     room(row, col)
-    return _given(b, np.stack(places(row, offset, col)), ir.DataType.INT32)
+    return _given(op, np.stack(places(row, offset, col)), ir.DataType.INT32)

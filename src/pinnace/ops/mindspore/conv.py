@@ -63,7 +63,7 @@ def window(pad_mode: str, pad: Sequence[int], rank: int) -> dict[str, Any]:
 
 
 def reached(
-    b: Builder, x: Tensor, kernel: Sequence[int], steps: Sequence[int], padding: dict[str, Any]
+    op: Builder, x: Tensor, kernel: Sequence[int], steps: Sequence[int], padding: dict[str, Any]
 ) -> Tensor:
     """An image cut to what windows reach, for padding SAME and steps that leave out elements between them.
 
@@ -71,32 +71,32 @@ def reached(
     """
     if "auto_pad" not in padding or all(s <= k + 1 for s, k in zip(steps, kernel, strict=True)):
         return x
-    axes = list(range(2, b.rank(x)))
-    ends = b.vector([_end(b, b.dim(x, a), k, s) for a, k, s in zip(axes, kernel, steps, strict=True)])
-    return b.op("Slice", x, [0] * len(axes), ends, axes)
+    axes = list(range(2, op.rank(x)))
+    ends = op.vector([_end(op, op.dim(x, a), k, s) for a, k, s in zip(axes, kernel, steps, strict=True)])
+    return op.Slice(x, [0] * len(axes), ends, axes)
 
 
-def _end(b: Builder, length: int | Tensor, kernel: int, step: int) -> int | Tensor:
+def _end(op: Builder, length: int | Tensor, kernel: int, step: int) -> Value:
     """The end of the last window; beyond the image where it is padded."""
     if isinstance(length, int):
         return (length - 1) // step * step + kernel
-    windows = b.op("Div", b.op("Sub", length, 1), b.constant(step, np.int64))
-    return b.op("Add", b.op("Mul", windows, b.constant(step, np.int64)), kernel)
+    windows = (length - 1) / op.constant(step, np.int64)
+    return windows * op.constant(step, np.int64) + kernel
 
 
 _LAST = ("1", "NHWC", "NDHWC")
 _FIRST = ("0", "NCHW", "NCDHW", "NCW", "NCL", "ND", "DefaultFormat")
 
 
-def images_first(b: Builder, x: Tensor, data_format: str) -> Tensor:
+def images_first(op: Builder, x: Tensor, data_format: str) -> Tensor:
     """Images of a `data_format`, by name or by number, with channels first."""
-    rank = b.rank(x)
-    return permuted(b, x, (0, rank - 1, *range(1, rank - 1))) if is_last(data_format) else x
+    rank = op.rank(x)
+    return permuted(op, x, (0, rank - 1, *range(1, rank - 1))) if is_last(data_format) else x
 
 
-def images_back(b: Builder, x: Tensor, data_format: str) -> Tensor:
+def images_back(op: Builder, x: Tensor, data_format: str) -> Tensor:
     """Images with channels first in their `data_format`."""
-    return permuted(b, x, (0, *range(2, b.rank(x)), 1)) if is_last(data_format) else x
+    return permuted(op, x, (0, *range(2, op.rank(x)), 1)) if is_last(data_format) else x
 
 
 def is_last(data_format: str) -> bool:
@@ -119,44 +119,44 @@ class Kernel(Arguments):
     group: int = 1
 
 
-def convolution(b: Builder, x: Tensor, weight: Tensor, bias: Tensor | None, kernel: Kernel) -> Tensor:
+def convolution(op: Builder, x: Tensor, weight: Tensor, bias: Tensor | None, kernel: Kernel) -> Tensor:
     """Conv of what has its channels first."""
-    rank = b.rank(weight) - 2
+    rank = op.rank(weight) - 2
     steps, holes = spatial(kernel.stride, rank), spatial(kernel.dilation, rank)
     padding = window(kernel.pad_mode, kernel.pad, rank)
     if "auto_pad" in padding:
-        x = reached(b, x, _reach(b, weight, holes), steps, padding)
-    return b.op("Conv", x, weight, bias, strides=steps, dilations=holes, group=kernel.group, **padding)
+        x = reached(op, x, _reach(op, weight, holes), steps, padding)
+    return op.Conv(x, weight, bias, strides=steps, dilations=holes, group=kernel.group, **padding)
 
 
-def _reach(b: Builder, weight: Tensor, holes: Sequence[int]) -> list[int]:
+def _reach(op: Builder, weight: Tensor, holes: Sequence[int]) -> list[int]:
     """The size of a kernel with its holes."""
-    return [h * (k - 1) + 1 for h, k in zip(holes, b.static_shape(weight)[2:], strict=True)]
+    return [h * (k - 1) + 1 for h, k in zip(holes, op.static_shape(weight)[2:], strict=True)]
 
 
 @primitives({"Conv2D": 2, "Conv3D": 3}, unused="kernel_size out_channel pad_list")
-def conv(b: Builder, rank: int, x: Tensor, weight: Tensor, *, kernel: Kernel, format: str = "NCHW") -> Value:
+def conv(op: Builder, rank: int, x: Tensor, weight: Tensor, *, kernel: Kernel, format: str = "NCHW") -> Value:
     """Conv."""
     last = is_last(format)
-    x, weight = images_first(b, x, format), images_first(b, weight, format)
+    x, weight = images_first(op, x, format), images_first(op, weight, format)
     stride, dilation = (tuple(spatial(v, rank, last)) for v in (kernel.stride, kernel.dilation))
-    y = convolution(b, x, weight, None, kernel.but(stride=stride, dilation=dilation))
-    return images_back(b, y, format)
+    y = convolution(op, x, weight, None, kernel.but(stride=stride, dilation=dilation))
+    return images_back(op, y, format)
 
 
 @primitive("DepthwiseConv2dNative", unused="kernel_size out_channel pad_list channel_multiplier")
-def depthwise(b: Builder, x: Tensor, weight: Tensor, *, kernel: Kernel) -> Value:
+def depthwise(op: Builder, x: Tensor, weight: Tensor, *, kernel: Kernel) -> Value:
     """Conv, a group for each channel."""
-    multiplier, channels, *sizes = b.static_shape(weight)
+    multiplier, channels, *sizes = op.static_shape(weight)
     if multiplier != 1:
         raise Unsupported(f"has a channel_multiplier of {multiplier}, and MindSpore knows only 1")
-    return convolution(b, x, b.reshape(weight, [channels, 1, *sizes]), None, kernel.but(group=channels))
+    return convolution(op, x, op.reshape(weight, [channels, 1, *sizes]), None, kernel.but(group=channels))
 
 
-def unbatched(b: Builder, x: Tensor, rank: int, apply: Callable[[Tensor], Tensor]) -> Tensor:
+def unbatched(op: Builder, x: Tensor, rank: int, apply: Callable[[Tensor], Tensor]) -> Tensor:
     """`apply(x)`, where x without batch gets one on the way."""
-    if b.rank(x) == rank + 1:
-        return b.op("Squeeze", apply(b.op("Unsqueeze", x, [0])), [0])
+    if op.rank(x) == rank + 1:
+        return op.Squeeze(apply(op.Unsqueeze(x, [0])), [0])
     return apply(x)
 
 
@@ -179,7 +179,7 @@ class _MintKernel(Arguments):
     }
 )
 def mint_convolution(
-    b: Builder,
+    op: Builder,
     as_padding: Callable[[Builder, Value], Ints | str],
     turned: bool,
     op_type: str,
@@ -190,24 +190,24 @@ def mint_convolution(
     more: _MintKernel,
 ) -> Value:
     """{op_type}, or ConvTranspose if it is asked for; an input without batch gets one on the way."""
-    sides = "valid" if padding is None else as_padding(b, padding)
+    sides = "valid" if padding is None else as_padding(op, padding)
     mode, pad = (sides, ()) if isinstance(sides, str) else ("pad", sides)
     kernel = Kernel(pad_mode=mode, pad=pad, stride=more.stride, dilation=more.dilation, group=more.groups)
     if not (turned or more.transposed):
-        apply = partial(convolution, b, weight=weight, bias=more.bias, kernel=kernel)
+        apply = partial(convolution, op, weight=weight, bias=more.bias, kernel=kernel)
     elif mode == "pad":
         extra = more.output_padding
-        apply = partial(transposed, b, weight=weight, bias=more.bias, kernel=kernel, extra=extra)
+        apply = partial(transposed, op, weight=weight, bias=more.bias, kernel=kernel, extra=extra)
     else:
         raise Unsupported("is transposed with a padding by name")
-    return unbatched(b, x, b.rank(weight) - 2, apply)
+    return unbatched(op, x, op.rank(weight) - 2, apply)
 
 
 # -- transposed convolution ------------------------------------------------------------------------
 
 
 def transposed(
-    b: Builder,
+    op: Builder,
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None,
@@ -219,9 +219,9 @@ def transposed(
 
     With SAME a size is the input's times the stride.
     """
-    rank = b.rank(weight) - 2
+    rank = op.rank(weight) - 2
     steps, holes = spatial(kernel.stride, rank), spatial(kernel.dilation, rank)
-    reach = _reach(b, weight, holes)
+    reach = _reach(op, weight, holes)
     pads = [0] * 2 * rank if is_valid(kernel.pad_mode) else edges(kernel.pad, rank)
     exact: list[int | None] = [*spatial(extra, rank)]
     if is_same(kernel.pad_mode):
@@ -230,18 +230,18 @@ def transposed(
         exact = [max(s - r, 0) for r, s in zip(reach, steps, strict=True)]
     elif sizes:
         rest = [r - pads[i] - pads[i + rank] for i, r in enumerate(reach)]
-        exact = [_extra(b.dim(x, i + 2), size, steps[i], rest[i]) for i, size in enumerate(sizes)]
+        exact = [_extra(op.dim(x, i + 2), size, steps[i], rest[i]) for i, size in enumerate(sizes)]
     # How much longer than its least a result is. Only the run knows: as long as can be, then cut to size.
     longer = [step - 1 if e is None else e for e, step in zip(exact, steps, strict=True)]
     if any(e >= max(s, d) for e, s, d in zip(longer, steps, holes, strict=True)):
         raise Unsupported(f"is longer by {longer} than a stride of {steps} can tell apart")
     options = {"pads": pads, "output_padding": longer, "strides": steps, "dilations": holes}
     given: dict[str, Any] = {name: numbers for name, numbers in options.items() if any(numbers)}
-    whole = b.op("ConvTranspose", x, weight, bias, group=kernel.group, **given)
+    whole = op.ConvTranspose(x, weight, bias, group=kernel.group, **given)
     cut = [i for i, e in enumerate(exact) if e is None and steps[i] > 1]
     if not cut:
         return whole
-    return b.op("Slice", whole, [0] * len(cut), b.vector([sizes[i] for i in cut]), [i + 2 for i in cut])
+    return op.Slice(whole, [0] * len(cut), op.vector([sizes[i] for i in cut]), [i + 2 for i in cut])
 
 
 def _extra(length: int | Tensor, size: int | Tensor, step: int, rest: int) -> int | None:
@@ -252,24 +252,24 @@ def _extra(length: int | Tensor, size: int | Tensor, step: int, rest: int) -> in
 
 @primitive("Conv2DTranspose", "Conv2DBackpropInput", unused="kernel_size out_channel")
 def conv2d_transpose(
-    b: Builder, x: Tensor, weight: Tensor, input_size: Dims, *, kernel: Kernel, pad_list: Ints | None = None
+    op: Builder, x: Tensor, weight: Tensor, input_size: Dims, *, kernel: Kernel, pad_list: Ints | None = None
 ) -> Value:
     """ConvTranspose."""
     kernel = kernel.but(pad=pad_list or kernel.pad)
-    return transposed(b, x, weight, None, kernel, sizes=input_size[-2:])
+    return transposed(op, x, weight, None, kernel, sizes=input_size[-2:])
 
 
 @primitive("Conv3DBackpropInput", unused="kernel_size out_channel pad_list")
 def conv3d_backprop_input(
-    b: Builder, weight: Tensor, x: Tensor, input_size: Dims, *, kernel: Kernel
+    op: Builder, weight: Tensor, x: Tensor, input_size: Dims, *, kernel: Kernel
 ) -> Value:
     """ConvTranspose."""
-    return transposed(b, x, weight, None, kernel, sizes=input_size[-3:])
+    return transposed(op, x, weight, None, kernel, sizes=input_size[-3:])
 
 
 @primitive("Conv3DTranspose", unused="kernel_size out_channel pad_list in_channel input_size")
 def conv3d_transpose(
-    b: Builder, x: Tensor, weight: Tensor, *, kernel: Kernel, output_padding: Ints = (0,)
+    op: Builder, x: Tensor, weight: Tensor, *, kernel: Kernel, output_padding: Ints = (0,)
 ) -> Value:
     """ConvTranspose."""
-    return transposed(b, x, weight, None, kernel, output_padding)
+    return transposed(op, x, weight, None, kernel, output_padding)

@@ -69,69 +69,69 @@ _BY_SLICES = 64
 
 
 def _folded(
-    b: Builder, x: Tensor, axis: int, exclusive: bool, reverse: bool, combine: _Combine, neutral: float
+    op: Builder, x: Tensor, axis: int, exclusive: bool, reverse: bool, combine: _Combine, neutral: float
 ) -> Tensor:
     """Each slice with those before it: slice by slice, in a Loop where they are many or not known."""
-    size = b.dim(x, axis)
+    size = op.dim(x, axis)
     if not isinstance(size, int) or size > _BY_SLICES:
-        return _folded_free(b, x, axis, exclusive, reverse, combine, neutral)
+        return _folded_free(op, x, axis, exclusive, reverse, combine, neutral)
     if size < 2 and not exclusive:
         return x
-    parts = list(b.ops("Split", size, x, [1] * size, axis=axis)) if size > 1 else [x]
+    parts = list(op.ops("Split", size, x, [1] * size, axis=axis)) if size > 1 else [x]
     if reverse:
         parts.reverse()
     if exclusive:
-        parts = [b.op("Expand", b.like(neutral, x), b.op("Shape", parts[0])), *parts[:-1]]
+        parts = [op.Expand(op.like(neutral, x), op.Shape(parts[0])), *parts[:-1]]
     for i in range(1, size):
-        parts[i] = combine(b, parts[i - 1], parts[i])
+        parts[i] = combine(op, parts[i - 1], parts[i])
     if reverse:
         parts.reverse()
-    return b.op("Concat", *parts, axis=axis)
+    return op.Concat(*parts, axis=axis)
 
 
 def _folded_free(
-    b: Builder, x: Tensor, axis: int, exclusive: bool, reverse: bool, combine: _Combine, neutral: float
+    op: Builder, x: Tensor, axis: int, exclusive: bool, reverse: bool, combine: _Combine, neutral: float
 ) -> Tensor:
     def turned(t: Tensor) -> Tensor:
-        return b.op("Slice", t, [-1], [int(np.iinfo(np.int64).min)], [axis], [-1]) if reverse else t
+        return op.Slice(t, [-1], [int(np.iinfo(np.int64).min)], [axis], [-1]) if reverse else t
 
     def join(earlier: Sequence[Tensor], later: Sequence[Tensor], there: Tensor) -> Sequence[Tensor]:
-        return [combine(b, b.op("Where", there, earlier[0], b.like(neutral, x)), later[0])]
+        return [combine(op, op.Where(there, earlier[0], op.like(neutral, x)), later[0])]
 
     start = turned(x)
     if exclusive:
-        first = b.op("Slice", start, [0], [1], [axis])
-        nothing = b.op("Expand", b.like(neutral, x), b.op("Shape", first))
-        start = b.op("Concat", nothing, b.op("Slice", start, [0], [-1], [axis]), axis=axis)
-    return turned(running(b, [start], axis, join)[0])
+        first = op.Slice(start, [0], [1], [axis])
+        nothing = op.Expand(op.like(neutral, x), op.Shape(first))
+        start = op.Concat(nothing, op.Slice(start, [0], [-1], [axis]), axis=axis)
+    return turned(running(op, [start], axis, join)[0])
 
 
-def _running_best_free(b: Builder, better: str, x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+def _running_best_free(op: Builder, better: str, x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
     def join(earlier: Sequence[Tensor], later: Sequence[Tensor], there: Tensor) -> Sequence[Tensor]:
-        newer = b.op(better, later[0], earlier[0])
-        kept = b.op("Or", newer, b.op("Not", there))
-        return [b.op("Where", kept, new, old) for old, new in zip(earlier, later, strict=True)]
+        newer = op.op(better, later[0], earlier[0])
+        kept = op.Or(newer, op.Not(there))
+        return [op.Where(kept, new, old) for old, new in zip(earlier, later, strict=True)]
 
-    size = b.op("Squeeze", b.op("Shape", x, start=axis, end=axis + 1 or None), [0])
-    numbers = counting(b, size)
-    column = along(b, numbers, b.axis(axis, x), b.rank(x))
-    places = b.op("Expand", column, b.op("Shape", x))
-    best, place = running(b, [x, places], axis, join)
+    size = op.Squeeze(op.Shape(x, start=axis, end=axis + 1 or None), [0])
+    numbers = counting(op, size)
+    column = along(op, numbers, op.axis(axis, x), op.rank(x))
+    places = op.Expand(column, op.Shape(x))
+    best, place = running(op, [x, places], axis, join)
     return best, place
 
 
-def _running_best(b: Builder, better: str, x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+def _running_best(op: Builder, better: str, x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
     """The best so far along a dimension, and where it was last seen: slice by slice."""
-    size = b.dim(x, axis)
+    size = op.dim(x, axis)
     if not isinstance(size, int):
-        return _running_best_free(b, better, x, axis)
-    parts = list(b.ops("Split", size, x, [1] * size, axis=axis)) if size > 1 else [x]
-    best, place = parts[0], b.op("Expand", b.constant(0, np.int64), b.op("Shape", parts[0]))
+        return _running_best_free(op, better, x, axis)
+    parts = list(op.ops("Split", size, x, [1] * size, axis=axis)) if size > 1 else [x]
+    best, place = parts[0], op.Expand(op.constant(0, np.int64), op.Shape(parts[0]))
     bests, places = [best], [place]
     for i, part in enumerate(parts[1:], 1):
-        taken = b.op(better, part, best)
-        best = b.op("Where", taken, part, best)
-        place = b.op("Where", taken, b.constant(i, np.int64), place)
+        taken = op.op(better, part, best)
+        best = op.Where(taken, part, best)
+        place = op.Where(taken, op.constant(i, np.int64), place)
         bests.append(best)
         places.append(place)
-    return b.op("Concat", *bests, axis=axis), b.op("Concat", *places, axis=axis)
+    return op.Concat(*bests, axis=axis), op.Concat(*places, axis=axis)

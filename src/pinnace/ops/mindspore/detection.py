@@ -59,14 +59,14 @@ def _combined_non_max_suppression(
     return (*kept, op.ReduceSum(op.cast(there, ir.DataType.INT32), [1], keepdims=0))
 
 
-def _images(b: Builder, boxes: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
+def _images(op: Builder, boxes: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
     """Boxes (images, count, 4), scores (images, classes, count): a class with own boxes is an image."""
-    batch, count, kinds, _ = b.static_shape(boxes)
+    batch, count, kinds, _ = op.static_shape(boxes)
     if kinds == 1:
-        return b.reshape(boxes, [batch, count, 4]), scores
-    images = batch * b.static_shape(scores)[1]
-    offered = b.reshape(b.transpose(boxes, (0, 2, 1, 3)), [images, count, 4])
-    return offered, b.reshape(scores, [images, 1, count])
+        return op.reshape(boxes, [batch, count, 4]), scores
+    images = batch * op.static_shape(scores)[1]
+    offered = op.reshape(op.transpose(boxes, (0, 2, 1, 3)), [images, count, 4])
+    return offered, op.reshape(scores, [images, 1, count])
 
 
 def _padded(op: Builder, x: Tensor, missing: Tensor) -> Tensor:
@@ -78,34 +78,36 @@ def _padded(op: Builder, x: Tensor, missing: Tensor) -> Tensor:
 
 @primitive("MultiScaleDeformableAttn", unused="offset")
 def multi_scale_deformable_attention(
-    b: Builder, value: Tensor, shape: Value, offset: Value, locations: Tensor, weight: Tensor
+    op: Builder, value: Tensor, shape: Value, offset: Value, locations: Tensor, weight: Tensor
 ) -> Value:
     """GridSample of each level, Mul by the weights, ReduceSum."""
-    known = b.known(shape)
+    known = op.known(shape)
     if known is None:
         raise Unsupported("needs the sizes of the levels fixed")
     rows = (
-        known if isinstance(known, np.ndarray) else [binding.ints(b, row) for row in binding.items(b, known)]
+        known
+        if isinstance(known, np.ndarray)
+        else [binding.ints(op, row) for row in binding.items(op, known)]
     )
     levels = np.asarray(rows, np.int64).reshape(-1, 2).tolist()
-    batch, _, heads, width = b.static_shape(value)
-    queries, points = b.dim(locations, 1), b.dim(locations, 4)
-    grid = b.op("Sub", b.op("Mul", locations, 2.0), 1.0)
+    batch, _, heads, width = op.static_shape(value)
+    queries, points = op.dim(locations, 1), op.dim(locations, 4)
+    grid = locations * 2.0 - 1.0
     start, total = 0, None
     for level, (height, across) in enumerate(levels):
         span(height * across)
         end = start + height * across
-        part = b.transpose(b.op("Slice", value, [start], [end], [1]), (0, 2, 3, 1))
-        images = b.reshape(part, [batch * heads, width, height, across])
-        at = b.constant(level, np.int64)
-        places = b.transpose(b.op("Gather", grid, at, axis=3), (0, 2, 1, 3, 4))
-        places = b.reshape(places, [batch * heads, queries, points, 2])
-        sampled = b.op("GridSample", images, places, mode="linear", padding_mode="zeros", align_corners=0)
-        factor = b.transpose(b.op("Gather", weight, at, axis=3), (0, 2, 1, 3))
-        factor = b.reshape(factor, [batch * heads, 1, queries, points])
-        here = b.op("ReduceSum", b.op("Mul", sampled, factor), [-1], keepdims=0)
-        total = here if total is None else b.op("Add", total, here)
+        part = op.transpose(op.Slice(value, [start], [end], [1]), (0, 2, 3, 1))
+        images = op.reshape(part, [batch * heads, width, height, across])
+        at = op.constant(level, np.int64)
+        places = op.transpose(op.Gather(grid, at, axis=3), (0, 2, 1, 3, 4))
+        places = op.reshape(places, [batch * heads, queries, points, 2])
+        sampled = op.GridSample(images, places, mode="linear", padding_mode="zeros", align_corners=0)
+        factor = op.transpose(op.Gather(weight, at, axis=3), (0, 2, 1, 3))
+        factor = op.reshape(factor, [batch * heads, 1, queries, points])
+        here = op.ReduceSum(sampled * factor, [-1], keepdims=0)
+        total = here if total is None else total + here
         start = end
     if total is None:
         raise Unsupported("has no levels")
-    return b.transpose(b.reshape(total, [batch, heads * width, queries]), (0, 2, 1))
+    return op.transpose(op.reshape(total, [batch, heads * width, queries]), (0, 2, 1))

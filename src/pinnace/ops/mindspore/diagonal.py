@@ -14,38 +14,38 @@ from pinnace.ops.values import Value
 
 
 @primitive("Diag")
-def diag(b: Builder, x: Tensor) -> Value:
+def diag(op: Builder, x: Tensor) -> Value:
     """The vector on a diagonal of zeros, by Where."""
-    sizes = b.dims(x)
-    row = b.reshape(x, [1, -1])
-    known = b.shape(x)
+    sizes = op.dims(x)
+    row = op.reshape(x, [1, -1])
+    known = op.shape(x)
     if None in known:
-        places = b.op("Range", 0, b.op("Size", x), 1)
-        same_place = b.op("Equal", places, b.op("Unsqueeze", places, [1]))
+        places = op.Range(0, op.Size(x), 1)
+        same_place = op.Equal(places, op.Unsqueeze(places, [1]))
     else:
         count = math.prod(d for d in known if d is not None)
-        same_place = b.constant(np.eye(*room(count, count), dtype=np.bool_))
-    return b.reshape(b.op("Where", same_place, row, b.like(0, x)), [*sizes, *sizes])
+        same_place = op.constant(np.eye(*room(count, count), dtype=np.bool_))
+    return op.reshape(op.Where(same_place, row, op.like(0, x)), [*sizes, *sizes])
 
 
 @primitive("Diagonal")
-def diagonal_of(b: Builder, x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+def diagonal_of(op: Builder, x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """Transpose, and GatherND; of a matrix of free size at places that Range counts."""
-    first, second = b.axis(dim1, x), b.axis(dim2, x)
-    rest = [i for i in range(b.rank(x)) if i not in (first, second)]
-    matrix = b.transpose(x, [first, second, *rest])
-    height, width = b.shape(matrix)[:2]
+    first, second = op.axis(dim1, x), op.axis(dim2, x)
+    rest = [i for i in range(op.rank(x)) if i not in (first, second)]
+    matrix = op.transpose(x, [first, second, *rest])
+    height, width = op.shape(matrix)[:2]
     start = max(-offset, 0)
     if height is None or width is None:
-        stops = b.op("Sub", b.op("Shape", matrix, start=0, end=2), [0, offset])
-        rows = b.op("Range", start, b.op("ReduceMin", stops, keepdims=0), 1)
-        places = b.op("Add", b.op("Unsqueeze", rows, [1]), b.constant([[0, offset]], np.int64))
+        stops = op.Sub(op.Shape(matrix, start=0, end=2), [0, offset])
+        rows = op.Range(start, op.ReduceMin(stops, keepdims=0), 1)
+        places = op.Unsqueeze(rows, [1]) + op.constant([[0, offset]], np.int64)
     else:
         room(height, width)
         known = np.arange(start, max(min(height, width - offset), 0))
-        places = b.constant(np.stack([known, known + offset], axis=1), np.int64)
-    found = b.op("GatherND", matrix, places)
-    return b.transpose(found, [*range(1, len(rest) + 1), 0])
+        places = op.constant(np.stack([known, known + offset], axis=1), np.int64)
+    found = op.GatherND(matrix, places)
+    return op.transpose(found, [*range(1, len(rest) + 1), 0])
 
 
 @primitive("DiagExt")

@@ -110,7 +110,7 @@ def neighbor_exchange_v2(
     parts = []
     for _, (down, along) in to:
         (first, last), (start, end) = rows[down], columns[along]
-        parts.append(b.op("Slice", x, [first, start], [last, end], [2, 3]))
+        parts.append(b.Slice(x, [first, start], [last, end], [2, 3]))
     source = [(rank, place) for rank, place in zip(recv_rank_ids, _AROUND, strict=True) if rank >= 0]
     given = group.exchange(b, [rank for rank, _ in to], [rank for rank, _ in source], *parts)
     top, bottom, left, right = recv_lens
@@ -121,7 +121,7 @@ def neighbor_exchange_v2(
     def piece(down: int, along: int) -> ir.Value:
         shape = (batch, channels, heights[down], widths[along])
         if (down, along) not in found:
-            return b.op("Expand", zero, list(shape))
+            return b.Expand(zero, list(shape))
         return typed(found[down, along], b.dtype(x), shape)
 
     lines = [

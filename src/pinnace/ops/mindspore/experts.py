@@ -53,10 +53,10 @@ def _topk(op: Builder, indices: Tensor) -> Value:
     return op.dim(indices, 1) if op.rank(indices) == 2 else 1
 
 
-def inverse_order(b: Builder, order: Tensor) -> Tensor:
+def inverse_order(op: Builder, order: Tensor) -> Tensor:
     """The permutation that undoes another."""
-    numbers = counting(b, b.op("Size", order))
-    return b.op("ScatterElements", numbers, order, numbers, axis=0)
+    numbers = counting(op, op.Size(order))
+    return op.ScatterElements(numbers, order, numbers, axis=0)
 
 
 @primitive("FFNExt", unused="inner_precise")
@@ -239,7 +239,7 @@ def _plain(op: Builder, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tenso
 
 
 def _grouped(
-    b: Builder,
+    op: Builder,
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None,
@@ -249,27 +249,27 @@ def _grouped(
     token_scale: Tensor | None = None,
 ) -> Tensor:
     """Rows of `x` (m, k) in groups, each times a matrix of its own of `weight` (experts, k, n)."""
-    experts = b.dim(weight, 0)
+    experts = op.dim(weight, 0)
     if not isinstance(experts, int):
         raise Unsupported("needs the number of experts fixed")
-    ends = b.cast(group_list, _INT64)
-    ends = b.op("CumSum", ends, b.constant(0, np.int64)) if counts else ends
-    bounds = b.op("Concat", b.constant([0], np.int64), ends, b.op("Shape", x, end=1), axis=0)
+    ends = op.cast(group_list, _INT64)
+    ends = op.CumSum(ends, op.constant(0, np.int64)) if counts else ends
+    bounds = op.Concat(op.constant([0], np.int64), ends, op.Shape(x, end=1), axis=0)
     parts = []
     for i in range(experts):
-        limits = [b.op("Slice", bounds, [j], [j + 1], [0]) for j in (i, i + 1)]
-        rows = b.op("Slice", b.cast(x, _FLOAT), *limits, [0])
-        place = b.constant(i, np.int64)
-        part = b.op("MatMul", rows, b.op("Gather", b.cast(weight, _FLOAT), place, axis=0))
+        limits = [op.Slice(bounds, [j], [j + 1], [0]) for j in (i, i + 1)]
+        rows = op.Slice(op.cast(x, _FLOAT), *limits, [0])
+        place = op.constant(i, np.int64)
+        part = op.MatMul(rows, op.Gather(op.cast(weight, _FLOAT), place, axis=0))
         for other, op_type in ((bias, "Add"), (scale, "Mul")):
             if other is not None:
-                part = b.op(op_type, part, b.op("Gather", b.cast(other, _FLOAT), place, axis=0))
+                part = op.op(op_type, part, op.Gather(op.cast(other, _FLOAT), place, axis=0))
         parts.append(part)
-    last = b.op("Sub", *(b.op("Slice", bounds, [j], [j + 1], [0]) for j in (experts + 1, experts)))
-    missing = b.vector([b.op("Squeeze", last, [0]), b.dim(weight, 2)])
-    rest = b.op("Expand", b.constant(0.0, np.float32), missing)
-    result = b.op("Concat", *parts, rest, axis=0)
-    return result if token_scale is None else b.op("Mul", result, b.op("Unsqueeze", token_scale, [-1]))
+    last = op.Sub(*(op.Slice(bounds, [j], [j + 1], [0]) for j in (experts + 1, experts)))
+    missing = op.vector([op.Squeeze(last, [0]), op.dim(weight, 2)])
+    rest = op.Expand(op.constant(0.0, np.float32), missing)
+    result = op.Concat(*parts, rest, axis=0)
+    return result if token_scale is None else result * op.Unsqueeze(token_scale, [-1])
 
 
 class _Grouping(Arguments):
@@ -283,7 +283,7 @@ class _Grouping(Arguments):
 
 
 def _all_groups(
-    b: Builder,
+    op: Builder,
     x: Value,
     weight: Value,
     grouping: _Grouping,
@@ -293,18 +293,18 @@ def _all_groups(
     if grouping.group_type not in _ROWS_OF_GROUPS:
         raise Unsupported(f"groups by group_type {grouping.group_type}, and only rows are grouped")
     given = (x, weight, grouping.bias, grouping.antiquant_scale, grouping.antiquant_offset, *scales)
-    rows, weights, biases, factors, shifts, steps, tokens = _lists(b, *given)
+    rows, weights, biases, factors, shifts, steps, tokens = _lists(op, *given)
     group_list = grouping.group_list
     results = []
     for i, (one, matrix) in enumerate(zip(rows, weights, strict=True)):
         if one is None or matrix is None:
             raise Unsupported("has no operands")
-        factor, shift = (_beside(b, t, matrix) for t in (factors[i], shifts[i]))
+        factor, shift = (_beside(op, t, matrix) for t in (factors[i], shifts[i]))
         if factor is not None:
-            matrix = widened(b, matrix, factor, shift)
+            matrix = widened(op, matrix, factor, shift)
         if group_list is None:
-            result = _plain(b, one, matrix, biases[i])
+            result = _plain(op, one, matrix, biases[i])
         else:
-            result = _grouped(b, one, matrix, biases[i], b.tensor(group_list), counts, steps[i], tokens[i])
-        results.append(b.cast(result, b.result(one, i)))
+            result = _grouped(op, one, matrix, biases[i], op.tensor(group_list), counts, steps[i], tokens[i])
+        results.append(op.cast(result, op.result(one, i)))
     return tuple(results)

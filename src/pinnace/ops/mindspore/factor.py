@@ -20,35 +20,33 @@ from pinnace.ops.values import Value
 _INT64 = ir.DataType.INT64
 
 
-def _unit(b: Builder, x: Tensor, axis: int) -> Tensor:
+def _unit(op: Builder, x: Tensor, axis: int) -> Tensor:
     """A unit matrix of the size of one of the last two dimensions, for each matrix of `x`."""
-    size = b.op("Shape", x, start=axis, end=None if axis == -1 else axis + 1)
-    square = b.op("EyeLike", b.op("Expand", b.like(1.0, x), b.op("Concat", size, size, axis=0)))
-    if b.rank(x) == 2:
+    size = op.Shape(x, start=axis, end=None if axis == -1 else axis + 1)
+    square = op.EyeLike(op.Expand(op.like(1.0, x), op.Concat(size, size, axis=0)))
+    if op.rank(x) == 2:
         return square
-    return b.op("Expand", square, b.op("Concat", b.op("Shape", x, end=-2), size, size, axis=0))
+    return op.Expand(square, op.Concat(op.Shape(x, end=-2), size, size, axis=0))
 
 
 # -- LU --------------------------------------------------------------------------------------------
 
 
-def _exchanges(b: Builder, pivots: Tensor, size: int | Tensor) -> Tensor:
+def _exchanges(op: Builder, pivots: Tensor, size: int | Tensor) -> Tensor:
     """The rows' order after row i was exchanged with row pivots[i], counted from 1, for i = 0, 1, ..."""
-    rows = counting(b, size)
-    wanted = b.op("Sub", b.cast(pivots, _INT64), 1)
-    batch = b.op("Concat", b.op("Shape", pivots, end=-1), b.op("Shape", rows), axis=0)
+    rows = counting(op, size)
+    wanted = op.cast(pivots, _INT64) - 1
+    batch = op.Concat(op.Shape(pivots, end=-1), op.Shape(rows), axis=0)
 
     def turn(i: Tensor, carried: Sequence[Tensor]) -> Sequence[Tensor]:
-        place = b.op("Unsqueeze", i, [0])
-        other = b.op("Gather", wanted, place, axis=-1)
-        order = b.op(
-            "Where", b.op("Equal", rows, other), i, b.op("Where", b.op("Equal", rows, i), other, rows)
-        )
-        return [b.op("GatherElements", carried[0], order, axis=-1)]
+        place = op.Unsqueeze(i, [0])
+        other = op.Gather(wanted, place, axis=-1)
+        order = op.Where(op.Equal(rows, other), i, op.Where(op.Equal(rows, i), other, rows))
+        return [op.GatherElements(carried[0], order, axis=-1)]
 
-    first = b.op("Expand", rows, batch)
-    first.shape = ir.Shape([*b.shape(pivots)[:-1], size if isinstance(size, int) else None])
-    return repeated(b, b.tensor(b.dim(pivots, -1)), [first], turn)[0]
+    first = op.Expand(rows, batch)
+    first.shape = ir.Shape([*op.shape(pivots)[:-1], size if isinstance(size, int) else None])
+    return repeated(op, op.tensor(op.dim(pivots, -1)), [first], turn)[0]
 
 
 @primitive("LuSolve")
@@ -136,125 +134,123 @@ def _svd(op: Builder, x: Tensor, full_matrices: bool = False, compute_uv: bool =
 # -- QR --------------------------------------------------------------------------------------------
 
 
-def _mirror(b: Builder, column: Tensor, i: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _mirror(op: Builder, column: Tensor, i: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Householder's vector, 1 in place i, and factor for a column (..., m, 1), and what it leaves there."""
-    zero = b.like(0.0, column)
-    tail = b.op("Where", b.op("Unsqueeze", b.op("Greater", rows, i), [-1]), column, zero)
-    alpha = b.op("Gather", column, b.op("Unsqueeze", i, [0]), axis=-2)
-    rest = b.op("ReduceSumSquare", tail, [-2], keepdims=1)
-    norm = b.op("Sqrt", b.op("Add", b.op("Mul", alpha, alpha), rest))
-    away = b.op("Where", b.op("Less", alpha, 0.0), norm, b.op("Neg", norm))
-    nothing = b.op("Equal", rest, zero)
-    left = b.op("Where", nothing, alpha, away)
-    factor = b.op("Where", nothing, zero, b.op("Div", b.op("Sub", left, alpha), left))
-    below = b.op("Where", nothing, zero, b.op("Div", tail, b.op("Sub", alpha, left)))
-    own = b.op("Unsqueeze", b.cast(b.op("Equal", rows, i), b.dtype(column)), [-1])
-    return b.op("Add", below, own), factor, left
+    zero = op.like(0.0, column)
+    tail = op.Where(op.Unsqueeze(op.Greater(rows, i), [-1]), column, zero)
+    alpha = op.Gather(column, op.Unsqueeze(i, [0]), axis=-2)
+    rest = op.ReduceSumSquare(tail, [-2], keepdims=1)
+    norm = op.Sqrt(alpha * alpha + rest)
+    away = op.Where(op.Less(alpha, 0.0), norm, -norm)
+    nothing = op.Equal(rest, zero)
+    left = op.Where(nothing, alpha, away)
+    factor = op.Where(nothing, zero, (left - alpha) / left)
+    below = op.Where(nothing, zero, tail / (alpha - left))
+    own = op.Unsqueeze(op.cast(op.Equal(rows, i), op.dtype(column)), [-1])
+    return below + own, factor, left
 
 
-def _reflect(b: Builder, vector: Tensor, factor: Tensor, x: Tensor) -> Tensor:
+def _reflect(op: Builder, vector: Tensor, factor: Tensor, x: Tensor) -> Value:
     """(1 - factor * v * v') @ x."""
-    return b.op("Sub", x, b.op("Mul", vector, b.op("Mul", factor, b.op("MatMul", flipped(b, vector), x))))
+    return x - vector * (factor * op.MatMul(flipped(op, vector), x))
 
 
-def orthogonal(b: Builder, x: Tensor) -> tuple[Tensor, Tensor]:
+def orthogonal(op: Builder, x: Tensor) -> tuple[Tensor, Tensor]:
     """Q' (..., m, m) and R (..., m, n) of x = Q @ R, by Householder's mirrors."""
-    rows = counting(b, b.dim(x, -2))
+    rows = counting(op, op.dim(x, -2))
 
     def turn(i: Tensor, carried: Sequence[Tensor]) -> Sequence[Tensor]:
         rest, product = carried
-        column = b.op("Gather", rest, b.op("Unsqueeze", i, [0]), axis=-1)
-        vector, factor, _ = _mirror(b, column, i, rows)
-        return [_reflect(b, vector, factor, rest), _reflect(b, vector, factor, product)]
+        column = op.Gather(rest, op.Unsqueeze(i, [0]), axis=-1)
+        vector, factor, _ = _mirror(op, column, i, rows)
+        return [_reflect(op, vector, factor, rest), _reflect(op, vector, factor, product)]
 
-    rest, product = repeated(b, _least(b, x), [x, _unit(b, x, -2)], turn)
-    return product, b.op("Trilu", rest, upper=1)
-
-
-def _least(b: Builder, x: Tensor) -> Tensor:
-    return b.op("ReduceMin", b.op("Shape", x, start=-2), keepdims=0)
+    rest, product = repeated(op, _least(op, x), [x, _unit(op, x, -2)], turn)
+    return product, op.Trilu(rest, upper=1)
 
 
-def _economic(b: Builder, x: Tensor) -> tuple[Tensor, Tensor]:
+def _least(op: Builder, x: Tensor) -> Tensor:
+    return op.ReduceMin(op.Shape(x, start=-2), keepdims=0)
+
+
+def _economic(op: Builder, x: Tensor) -> tuple[Tensor, Tensor]:
     """Q (..., m, k) and R (..., k, n), where k is the lesser of m and n."""
-    product, rest = orthogonal(b, x)
-    count = b.op("Unsqueeze", _least(b, x), [0])
-    return b.op("Slice", flipped(b, product), [0], count, [-1]), b.op("Slice", rest, [0], count, [-2])
+    product, rest = orthogonal(op, x)
+    count = op.Unsqueeze(_least(op, x), [0])
+    return op.Slice(flipped(op, product), [0], count, [-1]), op.Slice(rest, [0], count, [-2])
 
 
 @primitive("Qr")
-def qr(b: Builder, x: Tensor, full_matrices: bool = False) -> Value:
+def qr(op: Builder, x: Tensor, full_matrices: bool = False) -> Value:
     """Householder's mirrors in a Loop."""
     if not full_matrices:
-        return _economic(b, x)
-    product, rest = orthogonal(b, x)
-    return flipped(b, product), rest
+        return _economic(op, x)
+    product, rest = orthogonal(op, x)
+    return flipped(op, product), rest
 
 
 @primitive("LinalgQr")
-def linalg_qr(b: Builder, x: Tensor, mode: str = "reduced") -> Value:
+def linalg_qr(op: Builder, x: Tensor, mode: str = "reduced") -> Value:
     """Householder's mirrors in a Loop."""
     if mode in ("complete", "1"):
-        return qr(b, x, True)
-    first, second = _economic(b, x)
-    return (b.constant([], b.dtype(x).numpy()), second) if mode in ("r", "2") else (first, second)
+        return qr(op, x, True)
+    first, second = _economic(op, x)
+    return (op.constant([], op.dtype(x).numpy()), second) if mode in ("r", "2") else (first, second)
 
 
 @primitive("Geqrf")
-def geqrf(b: Builder, x: Tensor) -> Value:
+def geqrf(op: Builder, x: Tensor) -> Value:
     """Householder's mirrors in a Loop, their vectors below the diagonal."""
-    rows, columns = counting(b, b.dim(x, -2)), counting(b, b.dim(x, -1))
-    zero = b.like(0.0, x)
-    factors = b.op("Mul", b.op("ReduceSum", x, [-2], keepdims=1), zero)
+    rows, columns = counting(op, op.dim(x, -2)), counting(op, op.dim(x, -1))
+    zero = op.like(0.0, x)
+    factors = op.ReduceSum(x, [-2], keepdims=1) * zero
 
     def turn(i: Tensor, carried: Sequence[Tensor]) -> Sequence[Tensor]:
         packed, found = carried
-        column = b.op("Gather", packed, b.op("Unsqueeze", i, [0]), axis=-1)
-        vector, factor, _ = _mirror(b, column, i, rows)
-        below = b.op("Unsqueeze", b.op("Greater", rows, i), [-1])
-        own = b.op("Equal", columns, i)
+        column = op.Gather(packed, op.Unsqueeze(i, [0]), axis=-1)
+        vector, factor, _ = _mirror(op, column, i, rows)
+        below = op.Unsqueeze(op.Greater(rows, i), [-1])
+        own = op.Equal(columns, i)
         # The mirror works on what is not packed yet: column i and those after it, rows i and below.
-        changed = b.op(
-            "Where", b.op("GreaterOrEqual", columns, i), _reflect(b, vector, factor, packed), packed
-        )
-        packed = b.op("Where", b.op("And", below, own), vector, changed)
-        return [packed, b.op("Where", own, factor, found)]
+        changed = op.Where(op.GreaterOrEqual(columns, i), _reflect(op, vector, factor, packed), packed)
+        packed = op.Where(op.And(below, own), vector, changed)
+        return [packed, op.Where(own, factor, found)]
 
-    packed, found = repeated(b, _least(b, x), [x, factors], turn)
-    found = b.op("Slice", found, [0], b.op("Unsqueeze", _least(b, x), [0]), [-1])
-    return packed, b.op("Squeeze", found, [-2])
+    packed, found = repeated(op, _least(op, x), [x, factors], turn)
+    found = op.Slice(found, [0], op.Unsqueeze(_least(op, x), [0]), [-1])
+    return packed, op.Squeeze(found, [-2])
 
 
-def _mirrored(b: Builder, packed: Tensor, factors: Tensor, start: Tensor, backwards: bool) -> Tensor:
+def _mirrored(op: Builder, packed: Tensor, factors: Tensor, start: Tensor, backwards: bool) -> Tensor:
     """The product of all mirrors (the last one first where `backwards`) times `start`."""
-    rows = counting(b, b.dim(packed, -2))
-    count = b.op("Squeeze", b.op("Shape", factors, start=-1), [0])
-    last = b.op("Sub", count, 1)
+    rows = counting(op, op.dim(packed, -2))
+    count = op.Squeeze(op.Shape(factors, start=-1), [0])
+    last = count - 1
 
     def turn(number: Tensor, carried: Sequence[Tensor]) -> Sequence[Tensor]:
-        i = b.op("Sub", last, number) if backwards else number
-        place = b.op("Unsqueeze", i, [0])
-        column = b.op("Gather", packed, place, axis=-1)
-        below = b.op("Where", b.op("Unsqueeze", b.op("Greater", rows, i), [-1]), column, b.like(0.0, column))
-        own = b.op("Unsqueeze", b.cast(b.op("Equal", rows, i), b.dtype(column)), [-1])
-        factor = b.op("Unsqueeze", b.op("Gather", factors, place, axis=-1), [-1])
-        return [_reflect(b, b.op("Add", below, own), factor, carried[0])]
+        i = last - number if backwards else number
+        place = op.Unsqueeze(i, [0])
+        column = op.Gather(packed, place, axis=-1)
+        below = op.Where(op.Unsqueeze(op.Greater(rows, i), [-1]), column, op.like(0.0, column))
+        own = op.Unsqueeze(op.cast(op.Equal(rows, i), op.dtype(column)), [-1])
+        factor = op.Unsqueeze(op.Gather(factors, place, axis=-1), [-1])
+        return [_reflect(op, below + own, factor, carried[0])]
 
-    return repeated(b, count, [start], turn)[0]
+    return repeated(op, count, [start], turn)[0]
 
 
 @primitive("Lstsq")
-def lstsq(b: Builder, x: Tensor, right: Tensor) -> Value:
+def lstsq(op: Builder, x: Tensor, right: Tensor) -> Value:
     """QR by Householder's mirrors, and Gauss-Jordan elimination, in Loops."""
-    height, width = b.static_shape(x)[-2:]
-    column = b.rank(right) == 1
-    right = b.op("Unsqueeze", right, [-1]) if column else right
+    height, width = op.static_shape(x)[-2:]
+    column = op.rank(right) == 1
+    right = op.Unsqueeze(right, [-1]) if column else right
     if height >= width:
-        first, second = _economic(b, x)
-        result = solved(b, second, b.op("MatMul", flipped(b, first), right))
+        first, second = _economic(op, x)
+        result = solved(op, second, op.MatMul(flipped(op, first), right))
     else:  # the shortest of all solutions
-        first, second = _economic(b, flipped(b, x))
-        result = b.op("MatMul", first, solved(b, flipped(b, second), right))
+        first, second = _economic(op, flipped(op, x))
+        result = op.MatMul(first, solved(op, flipped(op, second), right))
     return result
 
 
@@ -264,63 +260,63 @@ _SWEEPS = 12
 """Turns through all pairs of columns: each one squares what is left of their products."""
 
 
-def _singular(b: Builder, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _singular(op: Builder, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """U (..., m, n), the singular values (..., n), largest first, and V (..., n, n), for m >= n.
 
     Jacobi's rotations of pairs of columns: Golub and Van Loan, "Matrix Computations", 8.6.3.
     """
-    size = b.static_shape(x)[-1]
+    size = op.static_shape(x)[-1]
     pairs = [(p, q) for p in range(span(size)) for q in range(p + 1, size)]
     room(len(pairs), 2)
-    table = b.constant(np.asarray(pairs, np.int64).reshape(-1, 2))
-    one, zero = b.like(1.0, x), b.like(0.0, x)
-    columns = counting(b, size)
+    table = op.constant(np.asarray(pairs, np.int64).reshape(-1, 2))
+    one, zero = op.like(1.0, x), op.like(0.0, x)
+    columns = counting(op, size)
 
     def turn(number: Tensor, carried: Sequence[Tensor]) -> Sequence[Tensor]:
-        pair = b.op("Gather", table, b.op("Mod", number, b.constant(len(pairs), np.int64)), axis=0)
-        first, second = b.ops("Split", 2, pair, axis=0, num_outputs=2)
-        u, v = (b.op("Gather", carried[0], place, axis=-1) for place in (first, second))
-        alpha, beta = (b.op("ReduceSumSquare", t, [-2], keepdims=1) for t in (u, v))
-        gamma = b.op("ReduceSum", b.op("Mul", u, v), [-2], keepdims=1)
-        done = b.op("Equal", gamma, zero)
-        zeta = b.op("Div", b.op("Sub", beta, alpha), b.op("Mul", b.op("Where", done, one, gamma), 2.0))
-        root = b.op("Sqrt", b.op("Add", b.op("Mul", zeta, zeta), 1.0))
-        t = b.op("Reciprocal", b.op("Add", b.op("Abs", zeta), root))
-        t = b.op("Where", b.op("Less", zeta, zero), b.op("Neg", t), t)
-        t = b.op("Where", done, zero, t)
-        c = b.op("Reciprocal", b.op("Sqrt", b.op("Add", b.op("Mul", t, t), 1.0)))
-        s = b.op("Mul", c, t)
-        return [_rotated(b, m, columns, (first, second), (c, s)) for m in carried]
+        pair = op.Gather(table, op.Mod(number, op.constant(len(pairs), np.int64)), axis=0)
+        first, second = op.ops("Split", 2, pair, axis=0, num_outputs=2)
+        u, v = (op.Gather(carried[0], place, axis=-1) for place in (first, second))
+        alpha, beta = (op.ReduceSumSquare(t, [-2], keepdims=1) for t in (u, v))
+        gamma = op.ReduceSum(u * v, [-2], keepdims=1)
+        done = op.Equal(gamma, zero)
+        zeta = (beta - alpha) / (op.Where(done, one, gamma) * 2.0)
+        root = op.Sqrt(zeta * zeta + 1.0)
+        t = op.Reciprocal(op.Abs(zeta) + root)
+        t = op.Where(op.Less(zeta, zero), -t, t)
+        t = op.Where(done, zero, t)
+        c = op.Reciprocal(op.Sqrt(t * t + 1.0))
+        s = c * t
+        return [_rotated(op, m, columns, (first, second), (c, s)) for m in carried]
 
-    count = b.constant(len(pairs) * _SWEEPS, np.int64)
-    turned, right = repeated(b, count, [x, _unit(b, x, -1)], turn) if pairs else (x, _unit(b, x, -1))
-    values = b.op("ReduceL2", turned, [-2], keepdims=0)
-    sorted_, order = b.ops("TopK", 2, values, [size], axis=-1, largest=1, sorted=1)
+    count = op.constant(len(pairs) * _SWEEPS, np.int64)
+    turned, right = repeated(op, count, [x, _unit(op, x, -1)], turn) if pairs else (x, _unit(op, x, -1))
+    values = op.ReduceL2(turned, [-2], keepdims=0)
+    sorted_, order = op.ops("TopK", 2, values, [size], axis=-1, largest=1, sorted=1)
     turned, right = (
-        b.op("GatherElements", m, b.op("Expand", b.op("Unsqueeze", order, [-2]), b.op("Shape", m)), axis=-1)
+        op.GatherElements(m, op.Expand(op.Unsqueeze(order, [-2]), op.Shape(m)), axis=-1)
         for m in (turned, right)
     )
-    scale = b.op("Unsqueeze", b.op("Where", b.op("Equal", sorted_, zero), one, sorted_), [-2])
-    return b.op("Div", turned, scale), sorted_, right
+    scale = op.Unsqueeze(op.Where(op.Equal(sorted_, zero), one, sorted_), [-2])
+    return turned / scale, sorted_, right
 
 
 def _rotated(
-    b: Builder, m: Tensor, columns: Tensor, pair: tuple[Tensor, Tensor], turn: tuple[Tensor, Tensor]
+    op: Builder, m: Tensor, columns: Tensor, pair: tuple[Tensor, Tensor], turn: tuple[Tensor, Tensor]
 ) -> Tensor:
     """Two columns of `m` turned in their plane."""
     (first, second), (c, s) = pair, turn
-    u, v = (b.op("Gather", m, place, axis=-1) for place in pair)
-    new_u = b.op("Sub", b.op("Mul", c, u), b.op("Mul", s, v))
-    new_v = b.op("Add", b.op("Mul", s, u), b.op("Mul", c, v))
-    changed = b.op("Where", b.op("Equal", columns, second), new_v, m)
-    return b.op("Where", b.op("Equal", columns, first), new_u, changed)
+    u, v = (op.Gather(m, place, axis=-1) for place in pair)
+    new_u = c * u - s * v
+    new_v = s * u + c * v
+    changed = op.Where(op.Equal(columns, second), new_v, m)
+    return op.Where(op.Equal(columns, first), new_u, changed)
 
 
-def _singular_values(b: Builder, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    height, width = b.static_shape(x)[-2:]
+def _singular_values(op: Builder, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    height, width = op.static_shape(x)[-2:]
     if height >= width:
-        return _singular(b, x)
-    left, values, right = _singular(b, flipped(b, x))
+        return _singular(op, x)
+    left, values, right = _singular(op, flipped(op, x))
     return right, values, left
 
 

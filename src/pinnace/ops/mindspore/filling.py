@@ -20,21 +20,21 @@ _PLACE = "device pin_memory"
 
 
 @primitives({"ZerosLike ZerosLikeExt EmptyLike": 0, "OnesLike OnesLikeExt": 1}, unused=_PLACE)
-def filled_like(b: Builder, number: int, x: Tensor, dtype: Dtype | None = None) -> Value:
+def filled_like(op: Builder, number: int, x: Tensor, dtype: Dtype | None = None) -> Value:
     """ConstantOfShape of {number}."""
-    dtype = dtype or b.dtype(x)
+    dtype = dtype or op.dtype(x)
     try:
-        return filled(b, number, b.dims(x), dtype)
+        return filled(op, number, op.dims(x), dtype)
     except RankUnknown:
-        return b.op("Expand", b.constant(number, dtype.numpy()), b.op("Shape", x))
+        return op.Expand(op.constant(number, dtype.numpy()), op.Shape(x))
 
 
 @primitive("FillScalar", "FillTensor", "FillV2")
-def fill(b: Builder, shape: Dims, value: Value, dtype: Dtype | None = None) -> Value:
+def fill(op: Builder, shape: Dims, value: Value, dtype: Dtype | None = None) -> Value:
     """Expand."""
-    number = b.tensor(value)
-    number = b.cast(number, dtype or b.result(number))
-    return b.op("Expand", b.scalar(number), b.vector(shape))
+    number = op.tensor(value)
+    number = op.cast(number, dtype or op.result(number))
+    return op.Expand(op.scalar(number), op.vector(shape))
 
 
 @primitive("Eye")
@@ -89,10 +89,10 @@ def _zeros(op: Builder, number: int, size: Dims, dtype: Dtype | None = None) -> 
 
 
 @primitive("Range", "Arange", unused="dtype maxlen d_type")
-def range_(b: Builder, start: Value, limit: Value, delta: Value) -> Value:
+def range_(op: Builder, start: Value, limit: Value, delta: Value) -> Value:
     """Range, or a constant."""
-    known = [b.known(v) for v in (start, limit, delta)]
-    dtype = b.declared[0].dtype if b.declared and b.declared[0] is not None else None
+    known = [op.known(v) for v in (start, limit, delta)]
+    dtype = op.declared[0].dtype if op.declared and op.declared[0] is not None else None
     if all(k is not None for k in known):
         if any(np.asarray(k).dtype.kind not in "biuf" for k in known):
             raise Unsupported("ranges over values that are not numbers")
@@ -101,23 +101,23 @@ def range_(b: Builder, start: Value, limit: Value, delta: Value) -> Value:
         numbers = np.arange(first, last, step)
         dtype = dtype or (ir.DataType.FLOAT if numbers.dtype.kind == "f" else ir.DataType.INT64)
         if numbers.size <= 64:
-            return b.constant(numbers.astype(dtype.numpy()))
-    tensors = [b.scalar(b.tensor(v)) for v in (start, limit, delta)]
-    dtype = dtype or b.dtype(tensors[0])
-    return b.op("Range", *(b.cast(t, dtype) for t in tensors))
+            return op.constant(numbers.astype(dtype.numpy()))
+    tensors = [op.scalar(op.tensor(v)) for v in (start, limit, delta)]
+    dtype = dtype or op.dtype(tensors[0])
+    return op.Range(*(op.cast(t, dtype) for t in tensors))
 
 
 @primitive("LinSpace", "LinSpaceExt")
-def lin_space(b: Builder, start: Value, stop: Value, num: Value, dtype: Dtype | None = None) -> Value:
+def lin_space(op: Builder, start: Value, stop: Value, num: Value, dtype: Dtype | None = None) -> Value:
     """Range, scaled."""
-    first, last = b.tensor(start), b.tensor(stop)
-    kind = dtype or b.result(first)
-    count = b.known(num)
-    ends = b.known(first), b.known(last)
+    first, last = op.tensor(start), op.tensor(stop)
+    kind = dtype or op.result(first)
+    count = op.known(num)
+    ends = op.known(first), op.known(last)
     if count is not None and all(e is not None for e in ends):
         lo, hi = (float(np.reshape(e, -1)[0]) for e in ends)
-        return b.constant(np.linspace(lo, hi, span(binding.int_(b, num))).astype(kind.numpy()))
-    steps = b.cast(counting(b, b.scalar(b.tensor(num))), kind)
-    gaps = b.op("Max", b.cast(b.op("Sub", b.scalar(b.tensor(num)), b.constant(1, np.int64)), kind), 1)
-    slope = b.op("Div", b.op("Sub", b.cast(last, kind), b.cast(first, kind)), gaps)
-    return b.op("Add", b.scalar(b.cast(first, kind)), b.op("Mul", steps, b.scalar(slope)))
+        return op.constant(np.linspace(lo, hi, span(binding.int_(op, num))).astype(kind.numpy()))
+    steps = op.cast(counting(op, op.scalar(op.tensor(num))), kind)
+    gaps = op.Max(op.cast(op.scalar(op.tensor(num)) - op.constant(1, np.int64), kind), 1)
+    slope = (op.cast(last, kind) - op.cast(first, kind)) / gaps
+    return op.scalar(op.cast(first, kind)) + steps * op.scalar(slope)

@@ -127,19 +127,19 @@ def _rgb_to_hsv(op: Builder, images: Tensor) -> Value:
 
 
 @primitive("AffineGrid")
-def affine_grid(b: Builder, theta: Tensor, output_size: Dims, align_corners: bool = False) -> Value:
+def affine_grid(op: Builder, theta: Tensor, output_size: Dims, align_corners: bool = False) -> Value:
     """AffineGrid; with align_corners a length of 1 lies at 0, and not at an end as ONNX has it."""
     if align_corners:
         there = [1 if size == 1 else 0 for size in output_size[:1:-1]]  # along x, y, z
         if any(there):
-            kept = np.asarray([1 - one for one in (*there, 0)], b.dtype(theta).numpy())
-            theta = b.op("Mul", theta, b.constant(kept))
-    return b.op("AffineGrid", theta, b.vector(output_size), align_corners=int(align_corners))
+            kept = np.asarray([1 - one for one in (*there, 0)], op.dtype(theta).numpy())
+            theta = theta * op.constant(kept)
+    return op.AffineGrid(theta, op.vector(output_size), align_corners=int(align_corners))
 
 
 @primitive("DeformableOffsets")
 def deformable_offsets(
-    b: Builder,
+    op: Builder,
     x: Tensor,
     offsets: Tensor,
     strides: Ints,
@@ -150,28 +150,28 @@ def deformable_offsets(
     modulated: bool = True,
 ) -> Value:
     """GridSample at the places of the kernel and their offsets, Mul with the mask; of float16 in float32."""
-    own = b.dtype(x)
+    own = op.dtype(x)
     if own is ir.DataType.FLOAT16:  # whose places would be off by much of a pixel
-        x, offsets = (b.cast(v, ir.DataType.FLOAT) for v in (x, offsets))
-    batch, channels, height, width = b.static_shape(x)
-    _, _, rows, columns = b.static_shape(offsets)
+        x, offsets = (op.cast(v, ir.DataType.FLOAT) for v in (x, offsets))
+    batch, channels, height, width = op.static_shape(x)
+    _, _, rows, columns = op.static_shape(offsets)
     groups, (kernel_h, kernel_w) = deformable_groups, ksize
     # (batch * groups, 3, kernel, rows, columns): offsets along the width, along the height, and masks.
-    split = b.reshape(offsets, [batch, 3, groups, kernel_h, kernel_w, rows, columns])
-    split = b.transpose(split, (1, 0, 2, 5, 3, 6, 4))
-    split = b.reshape(split, [3, batch * groups, rows * kernel_h, columns * kernel_w])
-    along_x, along_y, mask = (b.op("Gather", split, np.asarray(i, np.int64), axis=0) for i in range(3))
+    split = op.reshape(offsets, [batch, 3, groups, kernel_h, kernel_w, rows, columns])
+    split = op.transpose(split, (1, 0, 2, 5, 3, 6, 4))
+    split = op.reshape(split, [3, batch * groups, rows * kernel_h, columns * kernel_w])
+    along_x, along_y, mask = (op.Gather(split, np.asarray(i, np.int64), axis=0) for i in range(3))
     tops = _tap_places(rows, kernel_h, strides[2], pads[0], dilations[2])
     lefts = _tap_places(columns, kernel_w, strides[3], pads[2], dilations[3])
-    dtype = b.dtype(x).numpy()
-    grid_y = _as_grid(b, b.op("Add", along_y, tops[:, None].astype(dtype)), height)
-    grid_x = _as_grid(b, b.op("Add", along_x, lefts[None].astype(dtype)), width)
-    grid = b.op("Concat", *(b.op("Unsqueeze", g, [-1]) for g in (grid_x, grid_y)), axis=-1)
-    images = b.reshape(x, [batch * groups, channels // groups, height, width])
-    taken = b.op("GridSample", images, grid, mode="linear", padding_mode="zeros", align_corners=1)
+    dtype = op.dtype(x).numpy()
+    grid_y = _as_grid(op, along_y + tops[:, None].astype(dtype), height)
+    grid_x = _as_grid(op, along_x + lefts[None].astype(dtype), width)
+    grid = op.Concat(*(op.Unsqueeze(g, [-1]) for g in (grid_x, grid_y)), axis=-1)
+    images = op.reshape(x, [batch * groups, channels // groups, height, width])
+    taken = op.GridSample(images, grid, mode="linear", padding_mode="zeros", align_corners=1)
     if modulated:
-        taken = b.op("Mul", taken, b.op("Unsqueeze", mask, [1]))
-    return b.cast(b.reshape(taken, [batch, channels, rows * kernel_h, columns * kernel_w]), own)
+        taken = taken * op.Unsqueeze(mask, [1])
+    return op.cast(op.reshape(taken, [batch, channels, rows * kernel_h, columns * kernel_w]), own)
 
 
 def _tap_places(count: int, kernel: int, step: int, pad: int, hole: int) -> npt.NDArray[Any]:
@@ -180,9 +180,9 @@ def _tap_places(count: int, kernel: int, step: int, pad: int, hole: int) -> npt.
     return (np.arange(count)[:, None] * step - pad + np.arange(kernel)[None] * hole).reshape(-1)
 
 
-def _as_grid(b: Builder, places: Tensor, length: int) -> Tensor:
+def _as_grid(op: Builder, places: Tensor, length: int) -> Value:
     """Pixels as GridSample counts them with align_corners: -1 is the first pixel, 1 the last."""
-    return b.op("Sub", b.op("Mul", places, 2.0 / max(length - 1, 1)), 1.0)
+    return places * (2.0 / max(length - 1, 1)) - 1.0
 
 
 # -- space, depth and batch ------------------------------------------------------------------------
@@ -190,69 +190,69 @@ def _as_grid(b: Builder, places: Tensor, length: int) -> Tensor:
 
 @primitive("SpaceToBatchND", "SpaceToBatch")
 def space_to_batch(
-    b: Builder, x: Tensor, block_shape: Ints = (), paddings: Value = (), *, block_size: int = 1
+    op: Builder, x: Tensor, block_shape: Ints = (), paddings: Value = (), *, block_size: int = 1
 ) -> Value:
     """Pad, Reshape, Transpose, Reshape."""
-    blocks, sides = block_shape or (block_size, block_size), _pairs(b, paddings)
-    lead = b.rank(x) - len(blocks)
+    blocks, sides = block_shape or (block_size, block_size), _pairs(op, paddings)
+    lead = op.rank(x) - len(blocks)
     pads = [0] * lead + [before for before, _ in sides] + [0] * lead + [after for _, after in sides]
-    x = b.op("Pad", x, pads) if any(pads) else x
-    batch, *dims = b.static_shape(x)
+    x = op.Pad(x, pads) if any(pads) else x
+    batch, *dims = op.static_shape(x)
     apart = [n for size, k in zip(dims[lead - 1 :], blocks, strict=True) for n in (size // k, k)]
     apart = [batch, *dims[: lead - 1], *apart]
     within = [lead + 1 + 2 * i for i in range(len(blocks))]
     perm = (*within, *range(lead), *(w - 1 for w in within))
     sizes = [size // k for size, k in zip(dims[lead - 1 :], blocks, strict=True)]
-    turned = b.transpose(b.reshape(x, apart), perm)
-    return b.reshape(turned, [batch * int(np.prod(blocks)), *dims[: lead - 1], *sizes])
+    turned = op.transpose(op.reshape(x, apart), perm)
+    return op.reshape(turned, [batch * int(np.prod(blocks)), *dims[: lead - 1], *sizes])
 
 
 @primitive("BatchToSpaceND", "BatchToSpaceNDV2", "BatchToSpace")
 def batch_to_space(
-    b: Builder, x: Tensor, block_shape: Ints = (), crops: Value = (), *, block_size: int = 1
+    op: Builder, x: Tensor, block_shape: Ints = (), crops: Value = (), *, block_size: int = 1
 ) -> Value:
     """Reshape, Transpose, Reshape, Slice."""
-    blocks, sides = block_shape or (block_size, block_size), _pairs(b, crops)
-    count, lead = len(blocks), b.rank(x) - len(blocks)
-    batch, *dims = b.static_shape(x)
+    blocks, sides = block_shape or (block_size, block_size), _pairs(op, crops)
+    count, lead = len(blocks), op.rank(x) - len(blocks)
+    batch, *dims = op.static_shape(x)
     batch //= int(np.prod(blocks))
-    apart = b.reshape(x, [*blocks, batch, *dims])
+    apart = op.reshape(x, [*blocks, batch, *dims])
     meeting = [axis for i in range(count) for axis in (count + lead + i, i)]
-    turned = b.transpose(apart, (*range(count, count + lead), *meeting))
+    turned = op.transpose(apart, (*range(count, count + lead), *meeting))
     sizes = [size * k for size, k in zip(dims[lead - 1 :], blocks, strict=True)]
-    whole = b.reshape(turned, [batch, *dims[: lead - 1], *sizes])
+    whole = op.reshape(turned, [batch, *dims[: lead - 1], *sizes])
     if not any(n for side in sides for n in side):
         return whole
     starts = [before for before, _ in sides]
     stops = [size - after for size, (_, after) in zip(sizes, sides, strict=True)]
-    return b.op("Slice", whole, starts, stops, list(range(lead, lead + count)))
+    return op.Slice(whole, starts, stops, list(range(lead, lead + count)))
 
 
-def _pairs(b: Builder, value: Value) -> list[tuple[int, int]]:
-    known = b.known(value)
+def _pairs(op: Builder, value: Value) -> list[tuple[int, int]]:
+    known = op.known(value)
     if known is None:
         raise Unsupported("needs its paddings or crops known before the run")
     rows = [
-        binding.ints(b, row)
-        for row in binding.items(b, tuple(known.tolist()) if isinstance(known, np.ndarray) else known)
+        binding.ints(op, row)
+        for row in binding.items(op, tuple(known.tolist()) if isinstance(known, np.ndarray) else known)
     ]
     return [(first, second) for first, second in rows]
 
 
 @primitive("ExtractVolumePatches")
-def extract_volume_patches(b: Builder, x: Tensor, kernel_size: Ints, strides: Ints, padding: str) -> Value:
+def extract_volume_patches(op: Builder, x: Tensor, kernel_size: Ints, strides: Ints, padding: str) -> Value:
     """Conv with a kernel for each place of the window, and Reshape."""
     kernel, steps = kernel_size[-3:], strides[-3:]
-    batch, channels, *dims = b.static_shape(x)
+    batch, channels, *dims = op.static_shape(x)
     places = int(np.prod(kernel))
     room(places, places)
-    picks = np.eye(places, dtype=b.dtype(x).numpy()).reshape(places, 1, *kernel)
-    flat = b.reshape(x, [batch * channels, 1, *dims])
+    picks = np.eye(places, dtype=op.dtype(x).numpy()).reshape(places, 1, *kernel)
+    flat = op.reshape(x, [batch * channels, 1, *dims])
     sides = window(padding, (), 3)
-    found = b.op("Conv", reached(b, flat, kernel, steps, sides), picks, strides=list(steps), **sides)
-    sizes = b.static_shape(found)[2:]
-    apart = b.reshape(found, [batch, channels, places, *sizes])
-    return b.reshape(b.transpose(apart, (0, 2, 1, 3, 4, 5)), [batch, places * channels, *sizes])
+    found = op.Conv(reached(op, flat, kernel, steps, sides), picks, strides=list(steps), **sides)
+    sizes = op.static_shape(found)[2:]
+    apart = op.reshape(found, [batch, channels, places, *sizes])
+    return op.reshape(op.transpose(apart, (0, 2, 1, 3, 4, 5)), [batch, places * channels, *sizes])
 
 
 # -- colors, in the last dimension ----------------------------------------------------------------

@@ -20,36 +20,36 @@ from pinnace.ops.table import Dims, Ints, OneOf, Tensor, primitive, primitives
 from pinnace.ops.values import Value
 
 
-def places(b: Builder, x: Tensor) -> Tensor:
+def places(op: Builder, x: Tensor) -> Tensor:
     """Indices in a type that ONNX takes."""
-    return x if b.dtype(x) in (ir.DataType.INT32, ir.DataType.INT64) else b.cast(x, ir.DataType.INT64)
+    return x if op.dtype(x) in (ir.DataType.INT32, ir.DataType.INT64) else op.cast(x, ir.DataType.INT64)
 
 
-def wide_places(b: Builder, x: Tensor) -> Tensor:
+def wide_places(op: Builder, x: Tensor) -> Tensor:
     """Indices as int64, which the ND operators want."""
-    return b.cast(x, ir.DataType.INT64)
+    return op.cast(x, ir.DataType.INT64)
 
 
 # -- gathering -------------------------------------------------------------------------------------
 
 
 @primitive("Gather", "GatherV2", "SparseGatherV2")
-def gather(b: Builder, params: Tensor, indices: Tensor, axis: int, batch_dims: int = 0) -> Value:
+def gather(op: Builder, params: Tensor, indices: Tensor, axis: int, batch_dims: int = 0) -> Value:
     """Gather; with batch_dims GatherND."""
     if batch_dims == 0:
-        return b.op("Gather", params, places(b, indices), axis=axis)
-    axis, batch_dims = b.axis(axis, params), b.axis(batch_dims, indices)
-    rest = [i for i in range(b.rank(params)) if i != axis]
+        return op.Gather(params, places(op, indices), axis=axis)
+    axis, batch_dims = op.axis(axis, params), op.axis(batch_dims, indices)
+    rest = [i for i in range(op.rank(params)) if i != axis]
     moved = [*rest[:batch_dims], axis, *rest[batch_dims:]]
-    deep = b.op("Unsqueeze", wide_places(b, indices), [-1])
-    found = b.op("GatherND", b.transpose(params, moved), deep, batch_dims=batch_dims)
+    deep = op.Unsqueeze(wide_places(op, indices), [-1])
+    found = op.GatherND(op.transpose(params, moved), deep, batch_dims=batch_dims)
     # Now: batch, the indices' own dimensions, then the others; the indices belong where the axis was.
-    own = b.rank(indices) - batch_dims
-    others = list(range(batch_dims + own, b.rank(found)))
+    own = op.rank(indices) - batch_dims
+    others = list(range(batch_dims + own, op.rank(found)))
     before = others[: axis - batch_dims]
     after = others[axis - batch_dims :]
     middle = list(range(batch_dims, batch_dims + own))
-    return b.transpose(found, [*range(batch_dims), *before, *middle, *after])
+    return op.transpose(found, [*range(batch_dims), *before, *middle, *after])
 
 
 @primitive("Embedding", unused="padding_idx norm_type scale_grad_by_freq")
@@ -208,42 +208,42 @@ def _tensor_scatter_update(op: Builder, reduction: str, x: Tensor, indices: Tens
 
 
 @primitive("MaskedSelect")
-def masked_select(b: Builder, x: Tensor, mask: Tensor) -> Value:
+def masked_select(op: Builder, x: Tensor, mask: Tensor) -> Value:
     """Expand, Reshape, Compress."""
-    if b.shape(x) != b.shape(mask) or None in b.shape(x):
-        both = b.op("Where", mask, x, x)
-        mask = b.op("Expand", mask, b.op("Shape", both))
+    if op.shape(x) != op.shape(mask) or None in op.shape(x):
+        both = op.Where(mask, x, x)
+        mask = op.Expand(mask, op.Shape(both))
         x = both
-    return b.op("Compress", b.reshape(x, [-1]), b.reshape(mask, [-1]), axis=0)
+    return op.Compress(op.reshape(x, [-1]), op.reshape(mask, [-1]), axis=0)
 
 
 @primitive("Index", "InnerIndex")
-def index(b: Builder, x: Tensor, indices: Value) -> Value:
+def index(op: Builder, x: Tensor, indices: Value) -> Value:
     """GatherND of the indices, side by side."""
-    wanted = binding.tensors(b, indices)
-    if any(b.dtype(t) is ir.DataType.BOOL for t in wanted):
+    wanted = binding.tensors(op, indices)
+    if any(op.dtype(t) is ir.DataType.BOOL for t in wanted):
         raise Unsupported("indexes with a mask among other indices")
-    return b.op("GatherND", x, _side_by_side(b, wanted))
+    return op.GatherND(x, _side_by_side(op, wanted))
 
 
-def _side_by_side(b: Builder, indices: Sequence[Tensor]) -> Tensor:
+def _side_by_side(op: Builder, indices: Sequence[Tensor]) -> Tensor:
     """Index tensors that broadcast, as one whose last dimension runs over them."""
-    wide = [wide_places(b, i) for i in indices]
+    wide = [wide_places(op, i) for i in indices]
     total = wide[0]
     for other in wide[1:]:
-        total = b.op("Add", total, other)
-    nought = b.op("Mul", total, b.constant(0, np.int64))
-    return b.op("Concat", *(b.op("Unsqueeze", b.op("Add", i, nought), [-1]) for i in wide), axis=-1)
+        total = total + other
+    nought = total * op.constant(0, np.int64)
+    return op.Concat(*(op.Unsqueeze(i + nought, [-1]) for i in wide), axis=-1)
 
 
 # -- scattering ------------------------------------------------------------------------------------
 
 
-def scattered_nd(b: Builder, x: Tensor, indices: Tensor, updates: Tensor, reduction: str = "none") -> Tensor:
+def scattered_nd(op: Builder, x: Tensor, indices: Tensor, updates: Tensor, reduction: str = "none") -> Tensor:
     """ScatterND."""
-    if not b.rank(x):  # a scalar, which MindSpore takes for one row
-        return b.reshape(scattered_nd(b, b.reshape(x, [1]), indices, updates, reduction), [])
-    return b.op("ScatterND", x, wide_places(b, indices), b.cast(updates, b.dtype(x)), reduction=reduction)
+    if not op.rank(x):  # a scalar, which MindSpore takes for one row
+        return op.reshape(scattered_nd(op, op.reshape(x, [1]), indices, updates, reduction), [])
+    return op.ScatterND(x, wide_places(op, indices), op.cast(updates, op.dtype(x)), reduction=reduction)
 
 
 _REDUCTIONS = {
@@ -258,97 +258,97 @@ _REDUCTIONS = {
 
 
 def scattered(
-    b: Builder, x: Tensor, axis: int, indices: Tensor, updates: Value, reduction: str = "none"
+    op: Builder, x: Tensor, axis: int, indices: Tensor, updates: Value, reduction: str = "none"
 ) -> Tensor:
     """ScatterElements."""
-    values = b.cast(b.operand(updates, x), b.dtype(x))
-    if b.rank(values) == 0 and b.rank(x):
-        values = b.op("Expand", values, b.op("Shape", indices))
-    return b.op("ScatterElements", x, places(b, indices), values, axis=axis, reduction=reduction)
+    values = op.cast(op.operand(updates, x), op.dtype(x))
+    if op.rank(values) == 0 and op.rank(x):
+        values = op.Expand(values, op.Shape(indices))
+    return op.ScatterElements(x, places(op, indices), values, axis=axis, reduction=reduction)
 
 
-def cropped(b: Builder, x: Value, like: Tensor) -> Value:
+def cropped(op: Builder, x: Value, like: Tensor) -> Value:
     """The first elements of a tensor, as many along each dimension as another has."""
-    if not isinstance(x, ir.Value) or b.rank(x) == 0 or b.shape(x) == b.shape(like):
+    if not isinstance(x, ir.Value) or op.rank(x) == 0 or op.shape(x) == op.shape(like):
         return x
-    rank = b.rank(x)
-    return b.op("Slice", x, [0] * rank, b.op("Shape", like), list(range(rank)))
+    rank = op.rank(x)
+    return op.Slice(x, [0] * rank, op.Shape(like), list(range(rank)))
 
 
-def added_slices(b: Builder, x: Tensor, index: Tensor, source: Tensor, axis: int) -> Tensor:
+def added_slices(op: Builder, x: Tensor, index: Tensor, source: Tensor, axis: int) -> Tensor:
     """The slices of `source` added to those of `x` that the index names."""
-    return scattered(b, x, axis, _spread(b, index, source, axis), source, "add")
+    return scattered(op, x, axis, _spread(op, index, source, axis), source, "add")
 
 
-def _spread(b: Builder, index: Tensor, like: Tensor, axis: int) -> Tensor:
+def _spread(op: Builder, index: Tensor, like: Tensor, axis: int) -> Tensor:
     """An index of slices, as one for every element of `like`."""
-    column = along(b, places(b, index), b.axis(axis, like), b.rank(like))
-    return b.op("Expand", column, b.op("Shape", like))
+    column = along(op, places(op, index), op.axis(axis, like), op.rank(like))
+    return op.Expand(column, op.Shape(like))
 
 
 @primitive("IndexFillScalar", "IndexFillTensor", "IndexFill")
-def index_fill(b: Builder, x: Tensor, dim: int, index: Tensor, value: Value) -> Value:
+def index_fill(op: Builder, x: Tensor, dim: int, index: Tensor, value: Value) -> Value:
     """The value in the slices that the indices name, by Where."""
-    if not b.rank(x):  # a scalar, which MindSpore takes for one element
-        return b.reshape(index_fill(b, b.reshape(x, [1]), 0, index, value), [])
-    size = b.dim(x, dim)
-    numbers = counting(b, size)
-    wanted = wide_places(b, b.reshape(index, [-1]))
-    wanted = b.op("Where", b.op("Less", wanted, 0), b.op("Add", wanted, b.tensor(size)), wanted)
-    same = b.op("Equal", b.op("Unsqueeze", numbers, [1]), b.op("Unsqueeze", wanted, [0]))
-    named = b.cast(b.op("ReduceMax", b.cast(same, ir.DataType.INT32), [1], keepdims=0), ir.DataType.BOOL)
-    return b.op("Where", along(b, named, b.axis(dim, x), b.rank(x)), beside(b, value, x), x)
+    if not op.rank(x):  # a scalar, which MindSpore takes for one element
+        return op.reshape(index_fill(op, op.reshape(x, [1]), 0, index, value), [])
+    size = op.dim(x, dim)
+    numbers = counting(op, size)
+    wanted = wide_places(op, op.reshape(index, [-1]))
+    wanted = op.Where(op.Less(wanted, 0), wanted + op.tensor(size), wanted)
+    same = op.Equal(op.Unsqueeze(numbers, [1]), op.Unsqueeze(wanted, [0]))
+    named = op.cast(op.ReduceMax(op.cast(same, ir.DataType.INT32), [1], keepdims=0), ir.DataType.BOOL)
+    return op.Where(along(op, named, op.axis(dim, x), op.rank(x)), beside(op, value, x), x)
 
 
 @primitive("IndexPut")
-def index_put(b: Builder, x: Tensor, values: Tensor, indices: Value, accumulate: bool = False) -> Value:
+def index_put(op: Builder, x: Tensor, values: Tensor, indices: Value, accumulate: bool = False) -> Value:
     """ScatterND at the indices, side by side."""
-    where = _side_by_side(b, binding.tensors(b, indices))
-    rest = b.op("Shape", x, start=len(binding.tensors(b, indices)))
-    shape = b.op("Concat", b.op("Shape", where, end=-1), rest, axis=0)
-    return scattered_nd(b, x, where, b.op("Expand", values, shape), "add" if accumulate else "none")
+    where = _side_by_side(op, binding.tensors(op, indices))
+    rest = op.Shape(x, start=len(binding.tensors(op, indices)))
+    shape = op.Concat(op.Shape(where, end=-1), rest, axis=0)
+    return scattered_nd(op, x, where, op.Expand(values, shape), "add" if accumulate else "none")
 
 
-def put(b: Builder, x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+def put(op: Builder, x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """Elements put where `index` counts through all of `x`."""
-    elements, index, source = (b.reshape(t, [-1]) for t in (x, index, source))
-    flat = scattered(b, elements, 0, index, source, "add" if accumulate else "none")
-    return b.op("Reshape", flat, b.op("Shape", x))
+    elements, index, source = (op.reshape(t, [-1]) for t in (x, index, source))
+    flat = scattered(op, elements, 0, index, source, "add" if accumulate else "none")
+    return op.Reshape(flat, op.Shape(x))
 
 
-def copied_slices(b: Builder, x: Tensor, index: Tensor, source: Tensor, axis: int) -> Tensor:
+def copied_slices(op: Builder, x: Tensor, index: Tensor, source: Tensor, axis: int) -> Tensor:
     """The slices of `source` in the place of those of `x` that the index names."""
-    return scattered(b, x, axis, _spread(b, index, source, axis), source)
+    return scattered(op, x, axis, _spread(op, index, source, axis), source)
 
 
 @primitives({"InplaceAdd": ("add", 1), "InplaceSub": ("add", -1), "InplaceUpdate": ("none", 1)})
-def rows(b: Builder, reduction: str, sign: int, x: Tensor, v: Tensor, *, indices: Ints) -> Value:
+def rows(op: Builder, reduction: str, sign: int, x: Tensor, v: Tensor, *, indices: Ints) -> Value:
     """ScatterND, reduction {reduction}."""
-    where = b.constant([[i] for i in indices], np.int64)
-    return scattered_nd(b, x, where, b.op("Neg", v) if sign < 0 else v, reduction)
+    where = op.constant([[i] for i in indices], np.int64)
+    return scattered_nd(op, x, where, -v if sign < 0 else v, reduction)
 
 
 @primitive("TensorCopySlices")
-def tensor_copy_slices(b: Builder, x: Tensor, value: Tensor, begin: Ints, end: Ints, strides: Ints) -> Value:
+def tensor_copy_slices(op: Builder, x: Tensor, value: Tensor, begin: Ints, end: Ints, strides: Ints) -> Value:
     """ScatterElements, at places that are known, of all elements in a row."""
-    shape = b.static_shape(x)
+    shape = op.static_shape(x)
     cut = tuple(slice(*bounds) for bounds in zip(begin, end, strides, strict=True))
     places = np.arange(math.prod(room(*shape))).reshape(shape)[cut]
-    value = b.op("Expand", b.cast(value, b.dtype(x)), list(places.shape))
-    return put(b, x, b.constant(places, np.int64), value)
+    value = op.Expand(op.cast(value, op.dtype(x)), list(places.shape))
+    return put(op, x, op.constant(places, np.int64), value)
 
 
 @primitive("FillDiagonal")
-def fill_diagonal(b: Builder, x: Tensor, fill_value: Value, wrap: bool = False) -> Value:
+def fill_diagonal(op: Builder, x: Tensor, fill_value: Value, wrap: bool = False) -> Value:
     """The value on the diagonal, by Where."""
-    if b.rank(x) == 2 and None in b.shape(x):
-        rows, columns = (counting(b, b.dim(x, i)) for i in range(2))
+    if op.rank(x) == 2 and None in op.shape(x):
+        rows, columns = (counting(op, op.dim(x, i)) for i in range(2))
         if wrap:
-            rows = b.op("Mod", rows, b.op("Add", b.op("Size", columns), 1))
-        mask = b.op("Equal", b.op("Unsqueeze", rows, [1]), columns)
+            rows = op.Mod(rows, op.Size(columns) + 1)
+        mask = op.Equal(op.Unsqueeze(rows, [1]), columns)
     else:
-        mask = b.constant(_diagonal_mask(b.static_shape(x), wrap))
-    return b.op("Where", mask, beside(b, fill_value, x), x)
+        mask = op.constant(_diagonal_mask(op.static_shape(x), wrap))
+    return op.Where(mask, beside(op, fill_value, x), x)
 
 
 def _diagonal_mask(shape: tuple[int, ...], wrap: bool) -> npt.NDArray[np.bool_]:

@@ -20,19 +20,19 @@ from pinnace.ops.values import Value
 
 
 @primitive("BatchMatMul")
-def matmul(b: Builder, x: Tensor, y: Tensor, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
+def matmul(op: Builder, x: Tensor, y: Tensor, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
     """Gemm for two float matrices, which transposes on the way; else Transpose and MatMul."""
-    x, y = promoted(b, x, y)
+    x, y = promoted(op, x, y)
     flips = transpose_a or transpose_b
-    if flips and b.rank(x) == b.rank(y) == 2 and b.dtype(x).is_floating_point():
-        return b.op("Gemm", x, y, transA=int(transpose_a), transB=int(transpose_b))
-    return b.op("MatMul", flipped(b, x) if transpose_a else x, flipped(b, y) if transpose_b else y)
+    if flips and op.rank(x) == op.rank(y) == 2 and op.dtype(x).is_floating_point():
+        return op.Gemm(x, y, transA=int(transpose_a), transB=int(transpose_b))
+    return op.MatMul(flipped(op, x) if transpose_a else x, flipped(op, y) if transpose_b else y)
 
 
-def flipped(b: Builder, x: Tensor) -> Tensor:
+def flipped(op: Builder, x: Tensor) -> Tensor:
     """The last two dimensions exchanged."""
-    last = b.rank(x) - 1
-    return b.transpose(x, [*range(last - 1), last, last - 1])
+    last = op.rank(x) - 1
+    return op.transpose(x, [*range(last - 1), last, last - 1])
 
 
 def _free_pairs(op: Builder, count: Value) -> Value:
@@ -208,25 +208,25 @@ def _tridiagonal_mat_mul(
 _BIASED = {"Conv", "ConvTranspose", "Gemm"}
 
 
-def _into_producer(b: Builder, x: Tensor, bias: Tensor) -> Tensor | None:
+def _into_producer(op: Builder, x: Tensor, bias: Tensor) -> Tensor | None:
     node = x.producer()
     if node is None or node.op_type not in _BIASED or node.domain or len(node.inputs) != 2:
         return None
     attributes = {a.name: a.value for a in node.attributes.values()}
-    b.origins = (*node.meta[ORIGIN], *b.origins)
-    return b.op(node.op_type, *node.inputs, bias, **attributes)
+    op.origins = (*node.meta[ORIGIN], *op.origins)
+    return op.op(node.op_type, *node.inputs, bias, **attributes)
 
 
-def _times(b: Builder, x: Tensor, factor: Value) -> Tensor:
-    if b.known(factor) is not None and binding.float_(b, factor) == 1.0:
+def _times(op: Builder, x: Tensor, factor: Value) -> Value:
+    if op.known(factor) is not None and binding.float_(op, factor) == 1.0:
         return x
-    return b.op("Mul", x, beside(b, factor, x))
+    return x * beside(op, factor, x)
 
 
 @primitive("Correlate")
-def correlate(b: Builder, a: Tensor, v: Tensor, pad_mode: str = "valid") -> Value:
+def correlate(op: Builder, a: Tensor, v: Tensor, pad_mode: str = "valid") -> Value:
     """Conv of the longer with the shorter."""
-    long, short = b.static_shape(a)[0], b.static_shape(v)[0]
+    long, short = op.static_shape(a)[0], op.static_shape(v)[0]
     x, kernel = (a, v) if long >= short else (v, a)
     count = min(long, short)
     mode = {"0": "pad", "1": "same", "2": "valid", "3": "full"}.get(pad_mode, pad_mode)
@@ -234,10 +234,10 @@ def correlate(b: Builder, a: Tensor, v: Tensor, pad_mode: str = "valid") -> Valu
     if mode not in sides:
         raise Unsupported(f"has the pad_mode {pad_mode}, which is not supported")
     before, after = sides[mode] if long >= short else sides[mode][::-1]
-    dtype = b.result(a)
-    x, kernel = (b.op("Unsqueeze", b.cast(t, dtype), [0, 1]) for t in (x, kernel))
-    y = b.op("Squeeze", b.op("Conv", x, kernel, pads=[before, after]), [0, 1])
-    return y if long >= short else b.op("Slice", y, [-1], [int(np.iinfo(np.int64).min)], [0], [-1])
+    dtype = op.result(a)
+    x, kernel = (op.Unsqueeze(op.cast(t, dtype), [0, 1]) for t in (x, kernel))
+    y = op.Squeeze(op.Conv(x, kernel, pads=[before, after]), [0, 1])
+    return y if long >= short else op.Slice(y, [-1], [int(np.iinfo(np.int64).min)], [0], [-1])
 
 
 # -- distances -------------------------------------------------------------------------------------
@@ -245,8 +245,8 @@ def correlate(b: Builder, a: Tensor, v: Tensor, pad_mode: str = "valid") -> Valu
 
 @primitive("TraceV2", unused="dtype")
 def trace(
-    b: Builder, x: Tensor, offset: int = 0, axis1: int = 1, axis2: int = 0, dtype: Value = None
+    op: Builder, x: Tensor, offset: int = 0, axis1: int = 1, axis2: int = 0, dtype: Value = None
 ) -> Value:
     """The sum of a diagonal."""
-    wide = b.cast(x, b.result(x))
-    return reduce(b, "ReduceSum", diagonal_of(b, wide, offset, axis1, axis2), [-1], False)
+    wide = op.cast(x, op.result(x))
+    return reduce(op, "ReduceSum", diagonal_of(op, wide, offset, axis1, axis2), [-1], False)

@@ -19,13 +19,13 @@ from pinnace.ops.values import Value
 _REDUCED = {"0": "sum", "1": "mean", "2": "none"}
 
 
-def reduced(b: Builder, x: Tensor, reduction: str) -> Tensor:
+def reduced(op: Builder, x: Tensor, reduction: str) -> Tensor:
     """ReduceMean, ReduceSum or nothing."""
     match _REDUCED.get(reduction, reduction):
         case "mean":
-            return b.op("ReduceMean", x, keepdims=0)
+            return op.ReduceMean(x, keepdims=0)
         case "sum":
-            return b.op("ReduceSum", x, keepdims=0)
+            return op.ReduceSum(x, keepdims=0)
         case "none":
             return x
     raise Unsupported(f"reduces by {reduction!r}, which is unknown")

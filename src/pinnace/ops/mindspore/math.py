@@ -250,26 +250,26 @@ def _odds(op: Builder, x: Tensor) -> Tensor:
 # -- one operand -----------------------------------------------------------------------------------
 
 
-def floating(b: Builder, x: Tensor) -> Tensor:
+def floating(op: Builder, x: Tensor) -> Tensor:
     """Floats as they are; ints in the type that MindSpore computes in: that of the result, or float32."""
-    if b.dtype(x).is_floating_point():
+    if op.dtype(x).is_floating_point():
         return x
-    wanted = b.result(x)
-    return b.cast(x, wanted if wanted.is_floating_point() else ir.DataType.FLOAT)
+    wanted = op.result(x)
+    return op.cast(x, wanted if wanted.is_floating_point() else ir.DataType.FLOAT)
 
 
 # -- two operands ----------------------------------------------------------------------------------
 
 
-def promoted(b: Builder, x: Value, y: Value) -> tuple[Tensor, Tensor]:
+def promoted(op: Builder, x: Value, y: Value) -> tuple[Tensor, Tensor]:
     """Both in the type that holds both: MindSpore mixes types, ONNX does not."""
     if isinstance(x, ir.Value):
-        first, second = x, b.operand(y, x)
+        first, second = x, op.operand(y, x)
     else:
-        second = b.tensor(y)
-        first = b.operand(x, second)
-    wide = _wider(b.dtype(first), b.dtype(second))
-    return b.cast(first, wide), b.cast(second, wide)
+        second = op.tensor(y)
+        first = op.operand(x, second)
+    wide = _wider(op.dtype(first), op.dtype(second))
+    return op.cast(first, wide), op.cast(second, wide)
 
 
 def _wider(first: ir.DataType, second: ir.DataType) -> ir.DataType:
@@ -292,6 +292,6 @@ def _signed_holder(dtype: ir.DataType) -> ir.DataType:
     return ir.DataType.INT32 if dtype.bitwidth <= 16 else ir.DataType.INT64
 
 
-def beside(b: Builder, value: Value, x: Tensor) -> Tensor:
+def beside(op: Builder, value: Value, x: Tensor) -> Tensor:
     """`value` in the type of `x`."""
-    return b.cast(b.operand(value, x), b.dtype(x))
+    return op.cast(op.operand(value, x), op.dtype(x))

@@ -19,12 +19,12 @@ from pinnace.ops.values import Value
 _Align = Literal["RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT"]
 
 
-def _tail(b: Builder, x: Tensor, count: int) -> tuple[int, ...]:
+def _tail(op: Builder, x: Tensor, count: int) -> tuple[int, ...]:
     """The last dimensions, which must be known now."""
-    dims = tuple(d for d in b.shape(x)[-count:] if d is not None)
+    dims = tuple(d for d in op.shape(x)[-count:] if d is not None)
     if len(dims) != count:
         raise Unsupported(
-            f"needs the last {count} dimensions fixed, but they are {list(b.shape(x)[-count:])}"
+            f"needs the last {count} dimensions fixed, but they are {list(op.shape(x)[-count:])}"
         )
     return dims
 
@@ -37,27 +37,27 @@ def _diagonal_places(rows: int, columns: int, offset: int) -> npt.NDArray[np.int
     return (np.arange(count) + row) * columns + np.arange(count) + column
 
 
-def _gathered(b: Builder, x: Tensor, folded: int, places: npt.NDArray[np.int64], *more: Tensor) -> Tensor:
+def _gathered(op: Builder, x: Tensor, folded: int, places: npt.NDArray[np.int64], *more: Tensor) -> Tensor:
     """Elements of the last `folded` dimensions as one; what `more` holds follows them."""
-    lead = b.dims(x, stop=-folded)
-    flat = b.reshape(x, [*lead, int(np.prod(_tail(b, x, folded)))]) if folded != 1 else x
+    lead = op.dims(x, stop=-folded)
+    flat = op.reshape(x, [*lead, int(np.prod(_tail(op, x, folded)))]) if folded != 1 else x
     if more:
-        parts = [b.op("Expand", m, b.vector([*lead, 1])) if b.rank(m) == 0 else m for m in more]
-        flat = b.op("Concat", flat, *parts, axis=-1)
-    return b.op("Gather", flat, places, axis=-1)
+        parts = [op.Expand(m, op.vector([*lead, 1])) if op.rank(m) == 0 else m for m in more]
+        flat = op.Concat(flat, *parts, axis=-1)
+    return op.Gather(flat, places, axis=-1)
 
 
 @primitive("MatrixBandPart")
-def matrix_band_part(b: Builder, x: Tensor, lower: Tensor, upper: Tensor) -> Value:
+def matrix_band_part(op: Builder, x: Tensor, lower: Tensor, upper: Tensor) -> Value:
     """Trilu twice: what lies further from the diagonal is 0."""
-    whole = b.constant(1 << 30, np.int64)
+    whole = op.constant(1 << 30, np.int64)
     for limit, is_upper in ((lower, 1), (upper, 0)):
-        known = b.known(limit)
-        if known is not None and binding.int_(b, limit) < 0:
+        known = op.known(limit)
+        if known is not None and binding.int_(op, limit) < 0:
             continue
-        far = b.scalar(b.cast(limit, ir.DataType.INT64))
-        far = b.op("Where", b.op("Less", far, 0), whole, far)
-        x = b.op("Trilu", x, b.op("Neg", far) if is_upper else far, upper=is_upper)
+        far = op.scalar(op.cast(limit, ir.DataType.INT64))
+        far = op.Where(op.Less(far, 0), whole, far)
+        x = op.Trilu(x, -far if is_upper else far, upper=is_upper)
     return x
 
 
@@ -94,7 +94,7 @@ def _band(k: Ints) -> tuple[int, int]:
 
 @primitive("MatrixDiagV3")
 def matrix_diag(
-    b: Builder,
+    op: Builder,
     x: Tensor,
     k: Ints,
     num_rows: int,
@@ -105,11 +105,11 @@ def matrix_diag(
     """Gather, of the diagonals and of what fills up."""
     first, last = _band(k)
     folded = 1 if first == last else 2
-    if first == last == 0 and num_rows < 0 and num_cols < 0 and b.shape(x)[-1] is None:
-        places = counting(b, b.dim(x, -1))
-        diagonal = b.op("Equal", b.op("Unsqueeze", places, [1]), places)
-        return b.op("Where", diagonal, b.op("Unsqueeze", x, [-2]), b.scalar(padding_value))
-    (width,) = _tail(b, x, 1)
+    if first == last == 0 and num_rows < 0 and num_cols < 0 and op.shape(x)[-1] is None:
+        places = counting(op, op.dim(x, -1))
+        diagonal = op.Equal(op.Unsqueeze(places, [1]), places)
+        return op.Where(diagonal, op.Unsqueeze(x, [-2]), op.scalar(padding_value))
+    (width,) = _tail(op, x, 1)
     least = width - min(last, 0), width + max(first, 0)
     if num_rows < 0 and num_cols < 0:
         least = max(least), max(least)
@@ -117,7 +117,7 @@ def matrix_diag(
     columns = least[1] if num_cols < 0 else num_cols
     sources = _Diagonals(first, last, rows, columns, align).sources()
     count = (last - first + 1) * width
-    return _gathered(b, x, folded, np.where(sources < 0, count, sources), b.scalar(padding_value))
+    return _gathered(op, x, folded, np.where(sources < 0, count, sources), op.scalar(padding_value))
 
 
 @primitive("MatrixDiagPartV3")

@@ -15,10 +15,10 @@ from pinnace.ops.values import Value
 
 
 @primitive("TopkExt", unused="sorted")
-def top_k(b: Builder, x: Tensor, k: Value, dim: int = -1, largest: bool = True) -> tuple[Tensor, ...]:
+def top_k(op: Builder, x: Tensor, k: Value, dim: int = -1, largest: bool = True) -> tuple[Tensor, ...]:
     """TopK."""
-    size = b.op("Reshape", b.cast(b.tensor(k), ir.DataType.INT64), [1])
-    return b.ops("TopK", 2, x, size, axis=dim, largest=int(largest))
+    size = op.Reshape(op.cast(op.tensor(k), ir.DataType.INT64), [1])
+    return op.ops("TopK", 2, x, size, axis=dim, largest=int(largest))
 
 
 def _lesser(op: Builder, x: Tensor, values: Tensor, right: bool, dtype: Dtype) -> Tensor:
@@ -186,10 +186,10 @@ def _top_k(op: Builder, x: Tensor, k: Value) -> Value:
 
 
 @primitive("SortExt", unused="stable")
-def sorted_along(b: Builder, x: Tensor, axis: int = -1, descending: bool = False) -> tuple[Tensor, ...]:
+def sorted_along(op: Builder, x: Tensor, axis: int = -1, descending: bool = False) -> tuple[Tensor, ...]:
     """TopK of all elements; equal ones keep their order."""
-    size = b.vector([b.dim(x, axis)])
-    return b.ops("TopK", 2, x, size, axis=axis, largest=int(descending))
+    size = op.vector([op.dim(x, axis)])
+    return op.ops("TopK", 2, x, size, axis=axis, largest=int(descending))
 
 
 _ALL = 10000

@@ -17,19 +17,19 @@ _Pair = tuple[int | Tensor, int | Tensor]
 
 
 def padded(
-    b: Builder, x: Tensor, pairs: Sequence[_Pair], mode: str = "constant", value: Value = None
+    op: Builder, x: Tensor, pairs: Sequence[_Pair], mode: str = "constant", value: Value = None
 ) -> Tensor:
     """Pad, with a pair (before, after) for each dimension."""
-    pads = b.vector([p[0] for p in pairs] + [p[1] for p in pairs])
-    filler = None if value is None else b.scalar(b.cast(b.tensor(value), b.dtype(x)))
-    return b.op("Pad", x, pads, filler, mode=mode)
+    pads = op.vector([p[0] for p in pairs] + [p[1] for p in pairs])
+    filler = None if value is None else op.scalar(op.cast(op.tensor(value), op.dtype(x)))
+    return op.Pad(x, pads, filler, mode=mode)
 
 
 @primitive("Pad")
-def pad(b: Builder, x: Tensor, paddings: Value) -> Value:
+def pad(op: Builder, x: Tensor, paddings: Value) -> Value:
     """Pad with zeros."""
     rows = paddings if isinstance(paddings, tuple) else (paddings,)
-    return padded(b, x, _pairs([n for row in rows for n in binding.ints(b, row)]))
+    return padded(op, x, _pairs([n for row in rows for n in binding.ints(op, row)]))
 
 
 def _pairs(numbers: Sequence[int | Tensor]) -> list[_Pair]:
@@ -39,7 +39,7 @@ def _pairs(numbers: Sequence[int | Tensor]) -> list[_Pair]:
 
 @primitive("PadV3")
 def pad_v3(
-    b: Builder,
+    op: Builder,
     x: Tensor,
     paddings: Dims,
     constant_value: Value = None,
@@ -52,34 +52,34 @@ def pad_v3(
     else:
         half = len(paddings) // 2
         pairs = list(zip(paddings[:half], paddings[half:], strict=True))
-    return padded(b, x, _from_last(b, x, pairs), _MODES.get(mode, mode), constant_value)
+    return padded(op, x, _from_last(op, x, pairs), _MODES.get(mode, mode), constant_value)
 
 
 _MODES = {"circular": "wrap", "replicate": "edge"}
 
 
-def _from_last(b: Builder, x: Tensor, pairs: Sequence[_Pair]) -> list[_Pair]:
+def _from_last(op: Builder, x: Tensor, pairs: Sequence[_Pair]) -> list[_Pair]:
     """A pair for each dimension, of pairs that begin with the last one."""
-    return [(0, 0)] * (b.rank(x) - len(pairs)) + list(reversed(pairs))
+    return [(0, 0)] * (op.rank(x) - len(pairs)) + list(reversed(pairs))
 
 
 @primitive("MirrorPad")
 def mirror_pad(
-    b: Builder, x: Tensor, paddings: Value, mode: Literal["REFLECT", "SYMMETRIC"] = "REFLECT"
+    op: Builder, x: Tensor, paddings: Value, mode: Literal["REFLECT", "SYMMETRIC"] = "REFLECT"
 ) -> Value:
     """Pad, mode reflect; for SYMMETRIC Gather along each dimension."""
-    numbers = binding.ints(b, paddings)
-    return padded(b, x, _pairs(numbers), "reflect") if mode == "REFLECT" else mirrored(b, x, numbers)
+    numbers = binding.ints(op, paddings)
+    return padded(op, x, _pairs(numbers), "reflect") if mode == "REFLECT" else mirrored(op, x, numbers)
 
 
-def mirrored(b: Builder, x: Tensor, paddings: Ints) -> Tensor:
+def mirrored(op: Builder, x: Tensor, paddings: Ints) -> Tensor:
     """Each dimension between its mirror images, the border included."""
     for axis, (before, after) in enumerate(zip(paddings[::2], paddings[1::2], strict=True)):
         if before or after:
-            size = b.static_shape(x)[axis]
+            size = op.static_shape(x)[axis]
             span(size + abs(before) + abs(after))
             places = np.pad(np.arange(size), (before, after), mode="symmetric")
-            x = b.op("Gather", x, b.constant(places, np.int64), axis=axis)
+            x = op.Gather(x, op.constant(places, np.int64), axis=axis)
     return x
 
 

@@ -50,22 +50,22 @@ def _same_type(op: Builder, tensors: Value) -> Value:
     return [op.cast(t, op.dtype(tensors[0])) for t in tensors]
 
 
-def split_into(b: Builder, x: Tensor, sizes: Sequence[int], axis: int) -> tuple[Tensor, ...]:
+def split_into(op: Builder, x: Tensor, sizes: Sequence[int], axis: int) -> tuple[Tensor, ...]:
     """Parts of the given sizes."""
-    return (x,) if len(sizes) == 1 else b.ops("Split", len(sizes), x, list(sizes), axis=axis)
+    return (x,) if len(sizes) == 1 else op.ops("Split", len(sizes), x, list(sizes), axis=axis)
 
 
 @primitive("Split", unused="size_splits num_split")
-def split(b: Builder, x: Tensor, axis: int = 0, output_num: int = 1) -> Value:
+def split(op: Builder, x: Tensor, axis: int = 0, output_num: int = 1) -> Value:
     """Split into equal parts."""
-    _check_parts(b, x, axis, output_num)
-    return (x,) if output_num == 1 else b.ops("Split", output_num, x, axis=axis, num_outputs=output_num)
+    _check_parts(op, x, axis, output_num)
+    return (x,) if output_num == 1 else op.ops("Split", output_num, x, axis=axis, num_outputs=output_num)
 
 
-def _check_parts(b: Builder, x: Tensor, axis: int, parts: int) -> None:
+def _check_parts(op: Builder, x: Tensor, axis: int, parts: int) -> None:
     """Refuse parts that are not equal, tens of thousands of empty ones among them."""
     try:
-        size = b.shape(x)[axis]
+        size = op.shape(x)[axis]
     except Unsupported:  # not even the rank is known
         return
     if parts < 1 or (size or 0) % parts:
@@ -73,37 +73,39 @@ def _check_parts(b: Builder, x: Tensor, axis: int, parts: int) -> None:
 
 
 @primitive("SplitTensor")
-def split_tensor(b: Builder, x: Tensor, split_size: int, dim: int = 0) -> Value:
+def split_tensor(op: Builder, x: Tensor, split_size: int, dim: int = 0) -> Value:
     """Split into parts of one size, the last one smaller."""
-    total = _known_size(b, x, dim)
-    return split_into(b, x, [min(split_size, total - i) for i in range(0, total, split_size)], dim)
+    total = _known_size(op, x, dim)
+    return split_into(op, x, [min(split_size, total - i) for i in range(0, total, split_size)], dim)
 
 
-def _known_size(b: Builder, x: Tensor, axis: int) -> int:
-    total = b.dim(x, axis)
+def _known_size(op: Builder, x: Tensor, axis: int) -> int:
+    total = op.dim(x, axis)
     if not isinstance(total, int):
         raise Unsupported("needs the dimension that it splits fixed")
     return total
 
 
 @primitive("SplitV", unused="num_split")
-def split_v(b: Builder, x: Tensor, size_splits: Ints = (), split_dim: int = 0) -> Value:
+def split_v(op: Builder, x: Tensor, size_splits: Ints = (), split_dim: int = 0) -> Value:
     """Split; one size may be -1."""
     sizes = list(size_splits)
-    total = b.dim(x, split_dim)
+    total = op.dim(x, split_dim)
     if -1 in sizes and isinstance(total, int):
         sizes[sizes.index(-1)] = total - sum(s for s in sizes if s != -1)
-    return split_into(b, x, sizes, split_dim)
+    return split_into(op, x, sizes, split_dim)
 
 
 @primitive("Meshgrid")
-def meshgrid(b: Builder, items: Tensors, indexing: str = "1") -> Value:
+def meshgrid(op: Builder, items: Tensors, indexing: str = "1") -> Value:
     """Reshape and Expand of each."""
     order = list(range(len(items)))
     if indexing in ("xy", "1") and len(items) > 1:
         order[:2] = [1, 0]
-    sizes = [b.dim(items[i], 0) for i in order]
+    sizes = [op.dim(items[i], 0) for i in order]
     return tuple(
-        b.op("Expand", b.reshape(t, [-1 if o == i else 1 for o in order]), b.vector(sizes))
-        for i, t in enumerate(items)
+        (
+            op.Expand(op.reshape(t, [-1 if o == i else 1 for o in order]), op.vector(sizes))
+            for i, t in enumerate(items)
+        )
     )

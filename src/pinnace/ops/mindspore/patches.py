@@ -22,7 +22,7 @@ _MOST_PLACES = 1 << 14
 
 
 def _windows(
-    b: Builder, x: Tensor, kernel: Sequence[int], steps: Sequence[int], holes: Sequence[int]
+    op: Builder, x: Tensor, kernel: Sequence[int], steps: Sequence[int], holes: Sequence[int]
 ) -> Iterator[tuple[tuple[int, ...], Tensor]]:
     """The elements in each place of all windows of images (..., h, w), as (..., down, across)."""
     if kernel[0] * kernel[1] > _MOST_PLACES:
@@ -31,31 +31,31 @@ def _windows(
         starts = [int(p) * hole for p, hole in zip(place, holes, strict=True)]
         # Counted from the end of the image, which may be free.
         ends = [start - (k - 1) * hole or END for start, k, hole in zip(starts, kernel, holes, strict=True)]
-        yield place, b.op("Slice", x, starts, ends, [-2, -1], list(steps))
+        yield place, op.Slice(x, starts, ends, [-2, -1], list(steps))
 
 
 def _same(
-    b: Builder, x: Tensor, kernel: Sequence[int], steps: Sequence[int], holes: Sequence[int], filler: float
+    op: Builder, x: Tensor, kernel: Sequence[int], steps: Sequence[int], holes: Sequence[int], filler: float
 ) -> Tensor:
     """Padded so that there is a window for each step."""
     pairs: list[tuple[int | Tensor, int | Tensor]] = [(0, 0), (0, 0)]
-    for length, k, step, hole in zip(b.static_shape(x)[2:], kernel, steps, holes, strict=True):
+    for length, k, step, hole in zip(op.static_shape(x)[2:], kernel, steps, holes, strict=True):
         total = max((length - 1) // step * step + (k - 1) * hole + 1 - length, 0)
         pairs.append((total // 2, total - total // 2))
-    return padded(b, x, pairs, "constant", filler)
+    return padded(op, x, pairs, "constant", filler)
 
 
 @primitive("ExtractImagePatches")
 def extract_image_patches(
-    b: Builder, x: Tensor, ksizes: Ints, strides: Ints, rates: Ints, padding: str = "VALID"
+    op: Builder, x: Tensor, ksizes: Ints, strides: Ints, rates: Ints, padding: str = "VALID"
 ) -> Value:
     """Slice for each place of the window, Concat."""
     kernel, steps, holes = (spatial(v, 2) for v in (ksizes, strides, rates))
     if is_same(padding):
-        x = _same(b, x, kernel, steps, holes, 0.0)
+        x = _same(op, x, kernel, steps, holes, 0.0)
     elif not is_valid(padding):
         raise Unsupported(f"has the padding {padding!r}, which is not supported")
-    return b.op("Concat", *(part for _, part in _windows(b, x, kernel, steps, holes)), axis=1)
+    return op.Concat(*(part for _, part in _windows(op, x, kernel, steps, holes)), axis=1)
 
 
 # -- windows as vectors ----------------------------------------------------------------------------
@@ -71,44 +71,43 @@ class _Columns(Arguments):
 
 
 @primitives({"Im2Col": False, "Im2ColExt": True})
-def im2col(b: Builder, flat: bool, x: Tensor, *, window: _Columns) -> Value:
+def im2col(op: Builder, flat: bool, x: Tensor, *, window: _Columns) -> Value:
     """Slice for each place of the window, Concat, Reshape."""
     kernel, steps, holes = (spatial(v, 2) for v in (window.kernel_size, window.stride, window.dilation))
     before, after = edges(window.padding, 2)[:2], edges(window.padding, 2)[2:]
-    for i, size in enumerate(b.shape(x)[2:]):
+    for i, size in enumerate(op.shape(x)[2:]):
         # MindSpore rounds the number of windows towards zero, so that one may stick out; it is 0 there.
         reach = holes[i] * (kernel[i] - 1) + 1
         out = 0 if size is None else reach - before[i] - size - after[i]
         after[i] += out if 0 < out < steps[i] else 0
-    image = padded(b, x, [(0, 0), (0, 0), *zip(before, after, strict=True)], "constant", 0.0)
-    image = b.op("Unsqueeze", image, [2])
-    found = b.op("Concat", *(part for _, part in _windows(b, image, kernel, steps, holes)), axis=2)
+    image = padded(op, x, [(0, 0), (0, 0), *zip(before, after, strict=True)], "constant", 0.0)
+    image = op.Unsqueeze(image, [2])
+    found = op.Concat(*(part for _, part in _windows(op, image, kernel, steps, holes)), axis=2)
     places = int(np.prod(kernel))
-    batch, channels, height, width = (b.dim(found, i) for i in (0, 1, 3, 4))
+    batch, channels, height, width = (op.dim(found, i) for i in (0, 1, 3, 4))
     known = isinstance(height, int) and isinstance(width, int)
-    count = height * width if known else b.op("Mul", b.tensor(height), b.tensor(width))
+    count = height * width if known else op.tensor(height) * op.tensor(width)
     if not flat:
-        return b.reshape(found, [batch, channels, places, count])
+        return op.reshape(found, [batch, channels, places, count])
     if not isinstance(channels, int):
         raise Unsupported("needs the number of channels fixed")
-    return b.reshape(found, [batch, channels * places, count])
+    return op.reshape(found, [batch, channels * places, count])
 
 
 @primitive("Col2Im", "Col2ImExt")
-def col2im(b: Builder, x: Tensor, output_size: Ints, window: _Columns) -> Value:
+def col2im(op: Builder, x: Tensor, output_size: Ints, window: _Columns) -> Value:
     """Col2Im, after Reshape where the places of a window are a dimension of their own."""
-    if b.rank(x) == 2:
-        return b.op("Squeeze", _col2im(b, b.op("Unsqueeze", x, [0]), output_size, window), [0])
-    if b.rank(x) == 4:
-        batch, channels, places, count = (b.dim(x, i) for i in range(4))
+    if op.rank(x) == 2:
+        return op.Squeeze(_col2im(op, op.Unsqueeze(x, [0]), output_size, window), [0])
+    if op.rank(x) == 4:
+        batch, channels, places, count = (op.dim(x, i) for i in range(4))
         known = isinstance(channels, int) and isinstance(places, int)
-        x = b.reshape(x, [batch, channels * places if known else -1, count])
-    return _col2im(b, x, output_size, window)
+        x = op.reshape(x, [batch, channels * places if known else -1, count])
+    return _col2im(op, x, output_size, window)
 
 
-def _col2im(b: Builder, x: Tensor, size: Ints, window: _Columns) -> Tensor:
-    return b.op(
-        "Col2Im",
+def _col2im(op: Builder, x: Tensor, size: Ints, window: _Columns) -> Tensor:
+    return op.Col2Im(
         x,
         list(size),
         spatial(window.kernel_size, 2),
@@ -121,22 +120,22 @@ def _col2im(b: Builder, x: Tensor, size: Ints, window: _Columns) -> Tensor:
 # -- pools whose steps vary ------------------------------------------------------------------------
 
 
-def _starts(b: Builder, sample: Tensor, length: int, window: int, count: int) -> Tensor:
+def _starts(op: Builder, sample: Tensor, length: int, window: int, count: int) -> Tensor:
     """The starts of `count` windows, (n, c, count), by a number between 0 and 1 for each channel."""
     if count == 1:
-        return b.op("Expand", b.constant(length - window, np.int64), b.op("Shape", sample))
+        return op.Expand(op.constant(length - window, np.int64), op.Shape(sample))
     # B. Graham, "Fractional Max-Pooling" (2014), section 2.1; the last window ends where the image does.
-    step = b.like((length - window) / (count - 1), sample)
-    numbers = np.arange(count - 1, dtype=b.dtype(sample).numpy())
-    places = b.op("Floor", b.op("Mul", b.op("Add", sample, numbers), step))
-    places = b.cast(b.op("Sub", places, b.op("Floor", b.op("Mul", sample, step))), _INT64)
-    last = b.op("Expand", b.constant(length - window, np.int64), b.op("Shape", sample))
-    return b.op("Concat", places, last, axis=-1)
+    step = op.like((length - window) / (count - 1), sample)
+    numbers = np.arange(count - 1, dtype=op.dtype(sample).numpy())
+    places = op.Floor((sample + numbers) * step)
+    places = op.cast(places - op.Floor(sample * step), _INT64)
+    last = op.Expand(op.constant(length - window, np.int64), op.Shape(sample))
+    return op.Concat(places, last, axis=-1)
 
 
 @primitives({"FractionalMaxPoolWithFixedKsize": 2, "FractionalMaxPool3DWithFixedKsize": 3})
 def fractional(
-    b: Builder,
+    op: Builder,
     rank: int,
     x: Tensor,
     samples: Tensor,
@@ -149,25 +148,25 @@ def fractional(
     if is_last(format):
         raise Unsupported("has its channels last")
     kernel, sizes = spatial(ksize, rank), spatial(output_shape, rank)
-    lengths = b.static_shape(x)[2:]
-    lead = [b.dim(x, 0), b.dim(x, 1)]
-    taken, total = x, b.constant(0, np.int64)
+    lengths = op.static_shape(x)[2:]
+    lead = [op.dim(x, 0), op.dim(x, 1)]
+    taken, total = x, op.constant(0, np.int64)
     for i, (length, k, count) in enumerate(zip(lengths, kernel, sizes, strict=True)):
         # The numbers come in the order of depth, height and width, those of images the other way round.
         own = i if rank == 3 else rank - 1 - i
-        sample = b.op("Slice", samples, [own], [own + 1], [2])
-        starts = b.op("Unsqueeze", _starts(b, sample, length, k, span(count)), [-1])
-        places = b.reshape(b.op("Add", starts, np.arange(k)), [*lead, count * k])
-        places = b.reshape(places, [*lead, *(-1 if j == i else 1 for j in range(rank))])
+        sample = op.Slice(samples, [own], [own + 1], [2])
+        starts = op.Unsqueeze(_starts(op, sample, length, k, span(count)), [-1])
+        places = op.reshape(starts + np.arange(k), [*lead, count * k])
+        places = op.reshape(places, [*lead, *(-1 if j == i else 1 for j in range(rank))])
         stretched = [kernel[j] * sizes[j] if j <= i else lengths[j] for j in range(rank)]
-        wide = b.op("Expand", places, b.vector([*lead, *stretched]))
-        taken = b.op("GatherElements", taken, wide, axis=i + 2)
-        total = b.op("Add", b.op("Mul", total, length), places)
-    return _best(b, taken, total, lead, kernel, sizes)
+        wide = op.Expand(places, op.vector([*lead, *stretched]))
+        taken = op.GatherElements(taken, wide, axis=i + 2)
+        total = total * length + places
+    return _best(op, taken, total, lead, kernel, sizes)
 
 
 def _best(
-    b: Builder,
+    op: Builder,
     taken: Tensor,
     places: Tensor,
     lead: Sequence[int | Tensor],
@@ -180,7 +179,7 @@ def _best(
     order = [0, 1, *(2 + 2 * i for i in range(rank)), *(3 + 2 * i for i in range(rank))]
     rows = []
     for t in (taken, places):
-        rows.append(b.reshape(b.transpose(b.reshape(t, [*lead, *apart]), order), [*lead, *sizes, -1]))
-    place = b.op("ArgMax", rows[0], axis=-1, keepdims=1)
-    best, found = (b.op("Squeeze", b.op("GatherElements", t, place, axis=-1), [-1]) for t in rows)
-    return best, b.cast(found, b.result(found, 1))
+        rows.append(op.reshape(op.transpose(op.reshape(t, [*lead, *apart]), order), [*lead, *sizes, -1]))
+    place = op.ArgMax(rows[0], axis=-1, keepdims=1)
+    best, found = (op.Squeeze(op.GatherElements(t, place, axis=-1), [-1]) for t in rows)
+    return best, op.cast(found, op.result(found, 1))

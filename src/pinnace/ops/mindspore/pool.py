@@ -47,20 +47,20 @@ class _Pooling(Arguments):
     },
     unused="padding ksize pad",
 )
-def pool(b: Builder, op_type: str, rank: int, x: Tensor, *, pooling: _Pooling) -> Value:
+def pool(op: Builder, op_type: str, rank: int, x: Tensor, *, pooling: _Pooling) -> Value:
     """{op_type}."""
     last = is_last(pooling.format)
     kernel, steps = spatial(pooling.kernel_size, rank, last), spatial(pooling.strides, rank, last)
     padding = window(pooling.pad_mode, pooling.pad_list, rank)
-    image, rounding_up = images_first(b, x, pooling.format), bool(pooling.ceil_mode)
+    image, rounding_up = images_first(op, x, pooling.format), bool(pooling.ceil_mode)
     if op_type == "MaxPool":
-        image, padding = _taking_up(b, image, padding)
-        image = reached(b, image, kernel, steps, padding)
-        y = b.op("MaxPool", image, kernel_shape=kernel, strides=steps, ceil_mode=rounding_up, **padding)
+        image, padding = _taking_up(op, image, padding)
+        image = reached(op, image, kernel, steps, padding)
+        y = op.MaxPool(image, kernel_shape=kernel, strides=steps, ceil_mode=rounding_up, **padding)
     else:
         counted = pooling.count_include_pad and rank == 3  # padding of AvgPool does not count
-        y = average(b, image, kernel, steps, padding, rounding_up, counted, pooling.divisor_override)
-    return images_back(b, y, pooling.format)
+        y = average(op, image, kernel, steps, padding, rounding_up, counted, pooling.divisor_override)
+    return images_back(op, y, pooling.format)
 
 
 def above_zero(x: ir.Value) -> bool:
@@ -72,15 +72,15 @@ def above_zero(x: ir.Value) -> bool:
     return node is not None and (node.op_type, node.domain) in {("Relu", ""), ("Sigmoid", ""), ("Abs", "")}
 
 
-def _taking_up(b: Builder, x: Tensor, padding: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
+def _taking_up(op: Builder, x: Tensor, padding: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
     """Return the image and the padding of a MaxPool, which takes up a Pad with zeros where nothing is less.
 
     Converters write both, because MindSpore's MaxPool does not pad.
     """
-    node, size = x.producer(), b.rank(x) - 2
+    node, size = x.producer(), op.rank(x) - 2
     if padding or node is None or node.op_type != "Pad" or node.domain:
         return x, padding
-    given = [b.known(v) if v is not None else None for v in (*node.inputs[1:], None, None)][:2]
+    given = [op.known(v) if v is not None else None for v in (*node.inputs[1:], None, None)][:2]
     mode = node.attributes.get_string("mode", "constant")
     image, pads, filler = node.inputs[0], *given
     if image is None or pads is None or len(node.inputs) > 3 or mode != "constant" or not above_zero(image):
@@ -98,7 +98,7 @@ def _taking_up(b: Builder, x: Tensor, padding: dict[str, Any]) -> tuple[Tensor, 
 
 @primitives({"AvgPool1D": 1, "AvgPool2D": 2, "AvgPool3DExt": 3})
 def average_ext(
-    b: Builder,
+    op: Builder,
     rank: int,
     x: Tensor,
     kernel_size: Ints,
@@ -113,13 +113,13 @@ def average_ext(
     steps = spatial(stride or kernel, rank)
 
     def pooled(x: Tensor) -> Tensor:
-        return average(b, x, kernel, steps, sides, ceil_mode, count_include_pad, divisor_override)
+        return average(op, x, kernel, steps, sides, ceil_mode, count_include_pad, divisor_override)
 
-    return unbatched(b, x, rank, pooled)
+    return unbatched(op, x, rank, pooled)
 
 
 def average(
-    b: Builder,
+    op: Builder,
     x: Tensor,
     kernel: Sequence[int],
     steps: Sequence[int],
@@ -131,35 +131,34 @@ def average(
     """AveragePool; with a divisor of its own, what it gives for the whole window is scaled."""
     ceil_mode = ceil_mode and "auto_pad" not in padding  # SAME has as many windows either way
     if ceil_mode and not divisor:
-        kernel = _within(b, x, kernel, padding)
+        kernel = _within(op, x, kernel, padding)
     if ceil_mode and divisor:
-        padding, ceil_mode = _overhanging(b, x, kernel, steps, padding), False
-    pooled = b.op(
-        "AveragePool",
-        reached(b, x, kernel, steps, padding),
+        padding, ceil_mode = _overhanging(op, x, kernel, steps, padding), False
+    pooled = op.AveragePool(
+        reached(op, x, kernel, steps, padding),
         kernel_shape=list(kernel),
         strides=list(steps),
         ceil_mode=ceil_mode,
         count_include_pad=count_include_pad or bool(divisor),
         **padding,
     )
-    return b.op("Mul", pooled, float(np.prod(kernel)) / divisor) if divisor else pooled
+    return pooled * (float(np.prod(kernel)) / divisor) if divisor else pooled
 
 
-def _within(b: Builder, x: Tensor, kernel: Sequence[int], padding: dict[str, Any]) -> list[int]:
+def _within(op: Builder, x: Tensor, kernel: Sequence[int], padding: dict[str, Any]) -> list[int]:
     """A window no longer than an image with its padding: ONNX has none that is."""
     rank = len(kernel)
     pads = padding.get("pads") or [0] * 2 * rank
-    lengths = [None if n is None else n + pads[i] + pads[i + rank] for i, n in enumerate(b.shape(x)[-rank:])]
+    lengths = [None if n is None else n + pads[i] + pads[i + rank] for i, n in enumerate(op.shape(x)[-rank:])]
     return [k if n is None else min(k, n) for k, n in zip(kernel, lengths, strict=True)]
 
 
 def _overhanging(
-    b: Builder, x: Tensor, kernel: Sequence[int], steps: Sequence[int], padding: dict[str, Any]
+    op: Builder, x: Tensor, kernel: Sequence[int], steps: Sequence[int], padding: dict[str, Any]
 ) -> dict[str, Any]:
     """Padding that takes in where windows hang over the end: such a window counts as whole."""
     rank = len(kernel)
-    lengths = [n for n in b.shape(x)[-rank:] if n is not None]
+    lengths = [n for n in op.shape(x)[-rank:] if n is not None]
     if len(lengths) != rank:
         raise Unsupported("needs the size of the image fixed for a divisor together with ceil_mode")
     pads = padding.get("pads") or [0] * 2 * rank
@@ -176,7 +175,7 @@ def _overhanging(
 
 
 def with_indices(
-    b: Builder,
+    op: Builder,
     x: Tensor,
     kernel: list[int],
     strides: Sequence[int],
@@ -186,7 +185,7 @@ def with_indices(
 ) -> tuple[Tensor, Tensor]:
     """MaxPool, and the places of its results, counted within a channel."""
     rank = len(kernel)
-    value, place = b.ops(
+    value, place = op.ops(
         "MaxPool",
         2,
         x,
@@ -197,16 +196,16 @@ def with_indices(
         ceil_mode=int(ceil_mode),
     )
     # ONNX counts through the whole tensor.
-    within = b.op("Mod", place, _area(b, x, rank))
-    return value, b.cast(within, b.result(within, 1))
+    within = op.Mod(place, _area(op, x, rank))
+    return value, op.cast(within, op.result(within, 1))
 
 
-def _area(b: Builder, x: Tensor, rank: int) -> Tensor:
+def _area(op: Builder, x: Tensor, rank: int) -> Tensor:
     """The number of places of a channel."""
-    known = [d for d in b.shape(x)[-rank:] if d is not None]
+    known = [d for d in op.shape(x)[-rank:] if d is not None]
     if len(known) == rank:
-        return b.constant(int(np.prod(known)), np.int64)
-    return b.op("ReduceProd", b.op("Shape", x, start=-rank), keepdims=0)
+        return op.constant(int(np.prod(known)), np.int64)
+    return op.ReduceProd(op.Shape(x, start=-rank), keepdims=0)
 
 
 @primitives(
@@ -214,7 +213,7 @@ def _area(b: Builder, x: Tensor, rank: int) -> Tensor:
     unused="argmax_type",
 )
 def max_pool_with_indices(
-    b: Builder,
+    op: Builder,
     rank: int,
     x: Tensor,
     kernel_size: Ints,
@@ -224,15 +223,15 @@ def max_pool_with_indices(
     ceil_mode: bool = False,
 ) -> Value:
     """MaxPool, its indices counted within a channel."""
-    if rank == 3 and b.dtype(x).is_integer():  # which MindSpore takes for 0 at least
-        x = b.op("Max", x, b.like(0, x))
+    if rank == 3 and op.dtype(x).is_integer():  # which MindSpore takes for 0 at least
+        x = op.Max(x, op.like(0, x))
     kernel = spatial(kernel_size, rank)
-    return with_indices(b, x, kernel, strides or kernel, spatial(pads, rank), dilation, ceil_mode)
+    return with_indices(op, x, kernel, strides or kernel, spatial(pads, rank), dilation, ceil_mode)
 
 
 @primitive("MaxPoolWithArgmax", unused="padding ksize")
 def max_pool_with_argmax(
-    b: Builder, x: Tensor, kernel_size: Ints, strides: Ints, pad_mode: str = "VALID", format: str = "NCHW"
+    op: Builder, x: Tensor, kernel_size: Ints, strides: Ints, pad_mode: str = "VALID", format: str = "NCHW"
 ) -> Value:
     """MaxPool, its indices counted within a channel."""
     if is_last(format):
@@ -240,12 +239,12 @@ def max_pool_with_argmax(
     if is_same(pad_mode):
         raise Unsupported("pads as SAME")
     kernel, steps = spatial(kernel_size, 2, True), spatial(strides, 2, True)
-    return with_indices(b, x, kernel, steps, (0, 0), (1,), False)
+    return with_indices(op, x, kernel, steps, (0, 0), (1,), False)
 
 
 @primitives({"MaxUnpool2D MaxUnpool2DExt": 2, "MaxUnpool3D": 3})
 def unpool(
-    b: Builder,
+    op: Builder,
     rank: int,
     x: Tensor,
     places: Tensor,
@@ -258,20 +257,12 @@ def unpool(
     kernel = spatial(kernel_size, rank)
     steps = spatial(strides, rank) if strides and any(strides) else kernel
     sizes: Sequence[int | Tensor] = (output_size or ())[-rank:]
-    lead = b.dims(x, stop=-rank)
+    lead = op.dims(x, stop=-rank)
     if not sizes:
         ends = [k - s - 2 * p for k, s, p in zip(kernel, steps, spatial(pads, rank), strict=True)]
-        lengths = b.dims(x, -rank)
-        sizes = [_grown(b, *of_axis) for of_axis in zip(lengths, steps, ends, strict=True)]
-    count = b.op("ReduceProd", b.vector(sizes), keepdims=0)
-    zeros = b.op(
-        "ConstantOfShape", b.vector([*lead, count]), value=ir.tensor(np.zeros(1, b.dtype(x).numpy()))
-    )
-    flat = [b.reshape(v, [*lead, -1]) for v in (b.cast(places, ir.DataType.INT64), x)]
-    return b.reshape(b.op("ScatterElements", zeros, *flat, axis=len(lead)), [*lead, *sizes])
-
-
-def _grown(b: Builder, length: int | Tensor, step: int, end: int) -> int | Tensor:
-    if isinstance(length, int):
-        return length * step + end
-    return b.op("Add", b.op("Mul", length, step), end)
+        lengths = op.dims(x, -rank)
+        sizes = [n * step + end for n, step, end in zip(lengths, steps, ends, strict=True)]
+    count = op.ReduceProd(op.vector(sizes), keepdims=0)
+    zeros = op.ConstantOfShape(op.vector([*lead, count]), value=ir.tensor(np.zeros(1, op.dtype(x).numpy())))
+    flat = [op.reshape(v, [*lead, -1]) for v in (op.cast(places, ir.DataType.INT64), x)]
+    return op.reshape(op.ScatterElements(zeros, *flat, axis=len(lead)), [*lead, *sizes])

@@ -33,10 +33,10 @@ def _nudged(op: Builder, x: Tensor, low: Tensor, high: Tensor, levels: Ints) -> 
     return steps * scale + bottom
 
 
-def _for_channels(b: Builder, bounds: Tensor, x: Tensor, axis: int) -> Tensor:
+def _for_channels(op: Builder, bounds: Tensor, x: Tensor, axis: int) -> Tensor:
     """A number for each channel, broadcast along the other dimensions."""
-    axis = b.axis(axis, x)
-    return b.reshape(bounds, [-1 if i == axis else 1 for i in range(b.rank(x))])
+    axis = op.axis(axis, x)
+    return op.reshape(bounds, [-1 if i == axis else 1 for i in range(op.rank(x))])
 
 
 def _levels(bits: int, symmetric: bool, narrow: bool) -> tuple[int, int]:
@@ -48,10 +48,10 @@ def _levels(bits: int, symmetric: bool, narrow: bool) -> tuple[int, int]:
 
 @primitive("FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel")
 def fake_quant_with_bounds(
-    b: Builder, x: Tensor, low: Tensor, high: Tensor, *, num_bits: int = 8, narrow_range: bool = False
+    op: Builder, x: Tensor, low: Tensor, high: Tensor, *, num_bits: int = 8, narrow_range: bool = False
 ) -> Value:
     """Clip to the bounds, Floor of steps, and back; channels are the last dimension."""
-    return _nudged(b, x, low, high, _levels(num_bits, False, narrow_range))
+    return _nudged(op, x, low, high, _levels(num_bits, False, narrow_range))
 
 
 @primitive("DynamicQuantExt")
@@ -178,14 +178,14 @@ _ROUNDED = {"ROUND": "Round", "FLOOR": "Floor", "CEIL": "Ceil"}
 _ROUND_NAMES = {"0": "ROUND", "1": "FLOOR", "2": "CEIL", "3": "TRUNC"}
 
 
-def stored(b: Builder, x: Tensor, dtype: Dtype = ir.DataType.INT8, rounding: str = "ROUND") -> Tensor:
+def stored(op: Builder, x: Tensor, dtype: Dtype = ir.DataType.INT8, rounding: str = "ROUND") -> Tensor:
     """Rounded, and cut off at the ends of an integer type."""
     how = _ROUND_NAMES.get(rounding, rounding.upper())
     if dtype not in (ir.DataType.INT8, ir.DataType.UINT8) or how not in _ROUNDED:
         raise Unsupported(f"stores {dtype.name} by {rounding!r}, but only int8 by ROUND, FLOOR or CEIL works")
     limits = np.iinfo(dtype.numpy())
-    steps = b.op("Clip", b.op(_ROUNDED[how], x), b.like(limits.min, x), b.like(limits.max, x))
-    return b.cast(steps, dtype)
+    steps = op.Clip(op.op(_ROUNDED[how], x), op.like(limits.min, x), op.like(limits.max, x))
+    return op.cast(steps, dtype)
 
 
 # -- products --------------------------------------------------------------------------------------

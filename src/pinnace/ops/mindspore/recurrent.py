@@ -88,7 +88,7 @@ _LSTM_GATES = (0, 3, 1, 2)
 
 @primitive("LSTM", unused="dropout")
 def lstm(
-    b: Builder,
+    op: Builder,
     x: Tensor,
     h: Tensor,
     c: Tensor,
@@ -102,31 +102,31 @@ def lstm(
 ) -> Value:
     """LSTM for each layer, its weights cut out of the one vector of weights."""
     directions = 2 if bidirectional else 1
-    pieces = _Pieces(b, w, num_layers, directions, input_size, hidden_size, has_bias)
-    starts_h = split_into(b, h, [directions] * num_layers, 0)
-    starts_c = split_into(b, c, [directions] * num_layers, 0)
+    pieces = _Pieces(op, w, num_layers, directions, input_size, hidden_size, has_bias)
+    starts_h = split_into(op, h, [directions] * num_layers, 0)
+    starts_c = split_into(op, c, [directions] * num_layers, 0)
     ends_h, ends_c = [], []
     for layer in range(num_layers):
         operands = (x, *pieces.layer(layer), None, starts_h[layer], starts_c[layer])
         direction = "bidirectional" if bidirectional else "forward"
-        y, end_h, end_c = b.ops("LSTM", 3, *operands, hidden_size=hidden_size, direction=direction)
-        x = joined_directions(b, y, directions, hidden_size)
+        y, end_h, end_c = op.ops("LSTM", 3, *operands, hidden_size=hidden_size, direction=direction)
+        x = joined_directions(op, y, directions, hidden_size)
         ends_h.append(end_h)
         ends_c.append(end_c)
-    nothing = b.constant([[0.0]], np.float32)
-    return x, _stacked(b, ends_h), _stacked(b, ends_c), nothing, nothing
+    nothing = op.constant([[0.0]], np.float32)
+    return x, _stacked(op, ends_h), _stacked(op, ends_c), nothing, nothing
 
 
-def joined_directions(b: Builder, y: Tensor, directions: int, hidden: int) -> Tensor:
+def joined_directions(op: Builder, y: Tensor, directions: int, hidden: int) -> Tensor:
     """ONNX's (sequence, direction, batch, hidden) as (sequence, batch, direction * hidden)."""
     if directions == 1:
-        return b.op("Squeeze", y, [1])
-    turned = b.transpose(y, (0, 2, 1, 3))
-    return b.reshape(turned, [b.dim(y, 0), b.dim(y, 2), directions * hidden])
+        return op.Squeeze(y, [1])
+    turned = op.transpose(y, (0, 2, 1, 3))
+    return op.reshape(turned, [op.dim(y, 0), op.dim(y, 2), directions * hidden])
 
 
-def _stacked(b: Builder, parts: Sequence[Tensor]) -> Tensor:
-    return parts[0] if len(parts) == 1 else b.op("Concat", *parts, axis=0)
+def _stacked(op: Builder, parts: Sequence[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else op.Concat(*parts, axis=0)
 
 
 class _Pieces:
@@ -134,7 +134,7 @@ class _Pieces:
 
     def __init__(
         self,
-        b: Builder,
+        op: Builder,
         w: Tensor,
         layers: int,
         directions: int,
@@ -142,9 +142,9 @@ class _Pieces:
         hidden: int,
         has_bias: bool,
     ) -> None:
-        if layers > math.prod(b.static_shape(w)):
+        if layers > math.prod(op.static_shape(w)):
             raise Unsupported(f"has {layers} layers, more than its weights have elements")
-        self.b, self.directions, self.hidden = b, directions, hidden
+        self.op, self.directions, self.hidden = op, directions, hidden
         self.widths = [input_size] + [hidden * directions] * (layers - 1)
         sizes = []
         for width in self.widths:
@@ -152,9 +152,9 @@ class _Pieces:
         self.weights = len(sizes)
         if has_bias:
             # The two biases of a direction come as their sum, or one after the other.
-            rest = b.static_shape(w)[0] - sum(sizes)
+            rest = op.static_shape(w)[0] - sum(sizes)
             sizes += [rest // (layers * directions)] * (layers * directions)
-        self.parts = split_into(b, b.reshape(w, [-1]), sizes, 0)
+        self.parts = split_into(op, op.reshape(w, [-1]), sizes, 0)
 
     def layer(self, index: int) -> tuple[Tensor, Tensor, Tensor | None]:
         """W, R and B of one layer as ONNX wants them."""
@@ -163,23 +163,23 @@ class _Pieces:
         own = [self._matrix(self.parts[2 * n], self.widths[index]) for n in numbers]
         back = [self._matrix(self.parts[2 * n + 1], self.hidden) for n in numbers]
         biases = self.parts[self.weights :]
-        bias = _stacked(self.b, [self._bias(biases[n]) for n in numbers]) if biases else None
-        return _stacked(self.b, own), _stacked(self.b, back), bias
+        bias = _stacked(self.op, [self._bias(biases[n]) for n in numbers]) if biases else None
+        return _stacked(self.op, own), _stacked(self.op, back), bias
 
     def _matrix(self, part: Tensor, width: int) -> Tensor:
-        return self._in_order(self.b.reshape(part, [1, 4, self.hidden, width]), [1, 4 * self.hidden, width])
+        return self._in_order(self.op.reshape(part, [1, 4, self.hidden, width]), [1, 4 * self.hidden, width])
 
     def _bias(self, part: Tensor) -> Tensor:
-        (size,) = self.b.static_shape(part)
+        (size,) = self.op.static_shape(part)
         gates = 4 * self.hidden
         if size == gates:
-            part = self.b.op(
-                "Concat", part, self.b.constant(np.zeros(room(gates), self.b.dtype(part).numpy())), axis=0
+            part = self.op.op(
+                "Concat", part, self.op.constant(np.zeros(room(gates), self.op.dtype(part).numpy())), axis=0
             )
-        return self._in_order(self.b.reshape(part, [2, 4, self.hidden]), [1, 2 * gates])
+        return self._in_order(self.op.reshape(part, [2, 4, self.hidden]), [1, 2 * gates])
 
     def _in_order(self, x: Tensor, dims: Sequence[int]) -> Tensor:
-        return self.b.reshape(self.b.op("Gather", x, list(_LSTM_GATES), axis=1), dims)
+        return self.op.reshape(self.op.op("Gather", x, list(_LSTM_GATES), axis=1), dims)
 
 
 # -- as MindSpore writes them for Ascend -----------------------------------------------------------
@@ -199,7 +199,7 @@ def _gate_bias(op: Builder, x: Tensor, gates: int, order: Ints) -> Tensor:
 
 @primitive("DynamicRNN", unused="is_training")
 def dynamic_rnn(
-    b: Builder,
+    op: Builder,
     x: Tensor,
     w: Tensor,
     bias: Tensor,
@@ -213,42 +213,42 @@ def dynamic_rnn(
     """LSTM; the gates of all steps by MatMul, and the cells by Scan."""
     if seq_length is not None:
         raise Unsupported("has lengths of its own for each batch")
-    dtype = b.dtype(x)
-    x, w, bias, init_h, init_c = (b.cast(t, ir.DataType.FLOAT) for t in (x, w, bias, init_h, init_c))
-    hidden = b.static_shape(w)[1] // 4
+    dtype = op.dtype(x)
+    x, w, bias, init_h, init_c = (op.cast(t, ir.DataType.FLOAT) for t in (x, w, bias, init_h, init_c))
+    hidden = op.static_shape(w)[1] // 4
     if forget_bias:
         steps = np.repeat(np.asarray([0, 0, forget_bias, 0], np.float32), hidden)
-        bias = b.op("Add", bias, steps)
+        bias = bias + steps
     # The gates are in the order input, cell, forget, output.
     order = (0, 3, 2, 1)
-    own, back = b.ops("Split", 2, w, [b.static_shape(w)[0] - hidden, hidden], axis=0)
-    given = _gate_bias(b, bias, 4, order)
-    both = b.op("Concat", given, b.op("Sub", given, given), axis=1)
-    rows = (_gate_rows(b, own, 4, order), _gate_rows(b, back, 4, order))
-    y = b.op("LSTM", x, *rows, both, None, init_h, init_c, hidden_size=hidden)
-    y = b.op("Squeeze", y, [1])
-    before = b.op("Concat", init_h, b.op("Slice", y, [0], [-1], [0]), axis=0)
-    sums = b.op("Add", b.op("MatMul", b.op("Concat", x, before, axis=-1), w), bias)
-    i, j, f, o = b.ops("Split", 4, sums, axis=-1, num_outputs=4)
-    i, j, f, o = b.op("Sigmoid", i), b.op("Tanh", j), b.op("Sigmoid", f), b.op("Sigmoid", o)
-    cells = _cells(b, b.op("Squeeze", init_c, [0]), b.op("Mul", i, j), f)
-    return tuple(b.cast(t, dtype) for t in (y, y, cells, i, j, f, o, b.op("Tanh", cells)))
+    own, back = op.ops("Split", 2, w, [op.static_shape(w)[0] - hidden, hidden], axis=0)
+    given = _gate_bias(op, bias, 4, order)
+    both = op.Concat(given, given - given, axis=1)
+    rows = (_gate_rows(op, own, 4, order), _gate_rows(op, back, 4, order))
+    y = op.LSTM(x, *rows, both, None, init_h, init_c, hidden_size=hidden)
+    y = op.Squeeze(y, [1])
+    before = op.Concat(init_h, op.Slice(y, [0], [-1], [0]), axis=0)
+    sums = op.MatMul(op.Concat(x, before, axis=-1), w) + bias
+    i, j, f, o = op.ops("Split", 4, sums, axis=-1, num_outputs=4)
+    i, j, f, o = op.Sigmoid(i), op.Tanh(j), op.Sigmoid(f), op.Sigmoid(o)
+    cells = _cells(op, op.Squeeze(init_c, [0]), i * j, f)
+    return tuple(op.cast(t, dtype) for t in (y, y, cells, i, j, f, o, op.Tanh(cells)))
 
 
-def _cells(b: Builder, first: Tensor, added: Tensor, kept: Tensor) -> Tensor:
+def _cells(op: Builder, first: Tensor, added: Tensor, kept: Tensor) -> Tensor:
     """All of c = kept * c + added, step by step."""
     cell, more, share = (
-        ir.Value(name=b.fresh(), type=ir.TensorType(b.dtype(first)), shape=ir.Shape(b.shape(first)))
+        ir.Value(name=op.fresh(), type=ir.TensorType(op.dtype(first)), shape=ir.Shape(op.shape(first)))
         for _ in range(3)
     )
-    with b.scope() as nodes:
-        last = b.op("Add", b.op("Mul", share, cell), more)
-        shown = b.op("Identity", last)
+    with op.scope() as nodes:
+        last = share * cell + more
+        shown = op.Identity(last)
     for value in (last, shown):
         value.type, value.shape = cell.type, cell.shape
-    body = ir.Graph([cell, more, share], [last, shown], nodes=nodes, name=b.fresh())
-    _, cells = b.ops("Scan", 2, first, added, kept, body=body, num_scan_inputs=2)
-    cells.type, cells.shape = added.type, ir.Shape(b.shape(added))
+    body = ir.Graph([cell, more, share], [last, shown], nodes=nodes, name=op.fresh())
+    _, cells = op.ops("Scan", 2, first, added, kept, body=body, num_scan_inputs=2)
+    cells.type, cells.shape = added.type, ir.Shape(op.shape(added))
     return cells
 
 

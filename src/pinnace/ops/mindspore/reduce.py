@@ -14,65 +14,65 @@ from pinnace.ops.table import Dtype, Ints, Tensor, Tensors, primitive, primitive
 from pinnace.ops.values import Value
 
 
-def reduce(b: Builder, op_type: str, x: Tensor, axes: Sequence[int] | None, keep: bool = False) -> Tensor:
+def reduce(op: Builder, op_type: str, x: Tensor, axes: Sequence[int] | None, keep: bool = False) -> Tensor:
     """A reduction operator over `axes`; over all dimensions where there are none."""
-    axes = list(axes) if axes and b.rank(x) else None  # MindSpore takes axes 0 and -1 of a scalar
-    result = b.op(op_type, x, axes, keepdims=int(keep))
+    axes = list(axes) if axes and op.rank(x) else None  # MindSpore takes axes 0 and -1 of a scalar
+    result = op.op(op_type, x, axes, keepdims=int(keep))
     if axes is None and not keep:
         result.shape = ir.Shape([])  # MindSpore declares [1] of EqualExt
     return result
 
 
-def product(b: Builder, x: Tensor, axes: Sequence[int] | None, keep: bool = False) -> Tensor:
+def product(op: Builder, x: Tensor, axes: Sequence[int] | None, keep: bool = False) -> Tensor:
     """The product over `axes`; of integers by Mul of halves: onnxruntime's ReduceProd computes in float64."""
-    along = sorted({b.axis(a, x) for a in axes or range(b.rank(x))}) if b.rank(x) else []
-    integers = b.dtype(x) in (ir.DataType.INT32, ir.DataType.INT64)
-    if not along or not integers or not all(b.shape(x)[axis] for axis in along):
-        return reduce(b, "ReduceProd", x, axes, keep)
+    along = sorted({op.axis(a, x) for a in axes or range(op.rank(x))}) if op.rank(x) else []
+    integers = op.dtype(x) in (ir.DataType.INT32, ir.DataType.INT64)
+    if not along or not integers or not all(op.shape(x)[axis] for axis in along):
+        return reduce(op, "ReduceProd", x, axes, keep)
     for axis in along:
-        while (size := b.shape(x)[axis] or 1) > 1:
+        while (size := op.shape(x)[axis] or 1) > 1:
             lengths = [size // 2, size // 2, size % 2][: 2 + size % 2]
-            first, second, *rest = b.ops("Split", len(lengths), x, lengths, axis=axis)
-            x = b.op("Mul", first, second)
-            x = b.op("Concat", x, *rest, axis=axis) if rest else x
-    return x if keep else b.op("Squeeze", x, along)
+            first, second, *rest = op.ops("Split", len(lengths), x, lengths, axis=axis)
+            x = first * second
+            x = op.Concat(x, *rest, axis=axis) if rest else x
+    return x if keep else op.Squeeze(x, along)
 
 
 # -- spread ----------------------------------------------------------------------------------------
 
 
 def variance(
-    b: Builder, x: Tensor, axes: Sequence[int] | None, correction: int, keep: bool = False
+    op: Builder, x: Tensor, axes: Sequence[int] | None, correction: int, keep: bool = False
 ) -> tuple[Tensor, Tensor]:
     """The variance, its sum of squares divided by the count less `correction`, and the mean."""
-    mean = reduce(b, "ReduceMean", x, axes, True)
-    distance = b.op("Sub", x, mean)
+    mean = reduce(op, "ReduceMean", x, axes, True)
+    distance = x - mean
     if correction:
-        total = reduce(b, "ReduceSumSquare", distance, axes, keep)
-        spread = b.op("Div", total, b.op("Sub", count(b, x, axes), b.like(correction, x)))
+        total = reduce(op, "ReduceSumSquare", distance, axes, keep)
+        spread = total / (count(op, x, axes) - op.like(correction, x))
     else:
-        spread = reduce(b, "ReduceMean", b.op("Mul", distance, distance), axes, keep)
+        spread = reduce(op, "ReduceMean", distance * distance, axes, keep)
     if not keep:
-        mean = b.op("Squeeze", mean, [b.axis(a, x) for a in axes] if axes else None)
+        mean = op.Squeeze(mean, [op.axis(a, x) for a in axes] if axes else None)
     return spread, mean
 
 
-def count(b: Builder, x: Tensor, axes: Sequence[int] | None) -> Tensor:
+def count(op: Builder, x: Tensor, axes: Sequence[int] | None) -> Tensor:
     """The number of elements that a reduction takes together, as a scalar of the type of `x`."""
-    sizes = [b.dim(x, a) for a in (axes or range(b.rank(x)))]
+    sizes = [op.dim(x, a) for a in (axes or range(op.rank(x)))]
     known = math.prod(d for d in sizes if isinstance(d, int))
     free = [d for d in sizes if isinstance(d, ir.Value)]
     if not free:
-        return b.like(known, x)
-    total = b.constant(known, np.int64)
+        return op.like(known, x)
+    total = op.constant(known, np.int64)
     for size in free:
-        total = b.op("Mul", total, size)
-    return b.cast(total, b.dtype(x))
+        total = total * size
+    return op.cast(total, op.dtype(x))
 
 
-def as_result(b: Builder, x: Tensor) -> Tensor:
+def as_result(op: Builder, x: Tensor) -> Tensor:
     """`x` in the type that the file declares of the result."""
-    return b.cast(x, b.result(x))
+    return op.cast(x, op.result(x))
 
 
 @primitives({"Argmax ArgMax": "ArgMax", "Argmin ArgMin": "ArgMin"})
@@ -280,18 +280,18 @@ _TINY = 1e-10
 # -- norms -----------------------------------------------------------------------------------------
 
 
-def norm(b: Builder, x: Tensor, p: float, axes: Sequence[int] | None, keep: bool) -> Tensor:
+def norm(op: Builder, x: Tensor, p: float, axes: Sequence[int] | None, keep: bool) -> Tensor:
     """The p-norm of vectors along `axes`."""
     if p == 2:
-        return reduce(b, "ReduceL2", x, axes, keep)
+        return reduce(op, "ReduceL2", x, axes, keep)
     if p == 1:
-        return reduce(b, "ReduceL1", x, axes, keep)
-    size = b.op("Abs", x)
+        return reduce(op, "ReduceL1", x, axes, keep)
+    size = op.Abs(x)
     if math.isinf(p):
-        return reduce(b, "ReduceMax" if p > 0 else "ReduceMin", size, axes, keep)
+        return reduce(op, "ReduceMax" if p > 0 else "ReduceMin", size, axes, keep)
     if p == 0:
-        return reduce(b, "ReduceSum", b.cast(b.op("Not", b.op("Equal", x, 0.0)), b.dtype(x)), axes, keep)
-    return b.op("Pow", reduce(b, "ReduceSum", b.op("Pow", size, p), axes, keep), 1.0 / p)
+        return reduce(op, "ReduceSum", op.cast(op.Not(op.Equal(x, 0.0)), op.dtype(x)), axes, keep)
+    return op.Pow(reduce(op, "ReduceSum", op.Pow(size, p), axes, keep), 1.0 / p)
 
 
 def _best(op: Builder, which: str, x: Tensor, along: int, keep: bool) -> Tensors:

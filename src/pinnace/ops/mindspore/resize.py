@@ -17,17 +17,11 @@ from pinnace.ops.table import Dims, Floats, Ints, Tensor, primitive, primitives
 from pinnace.ops.values import Value
 
 
-def resized(b: Builder, x: Tensor, sizes: Sequence[int | Tensor], where: str, **attributes: Any) -> Tensor:
+def resized(op: Builder, x: Tensor, sizes: Sequence[int | Tensor], where: str, **attributes: Any) -> Tensor:
     """Resize of the last dimensions to `sizes`; `where` is the coordinate_transformation_mode."""
-    dims = b.dims(x, stop=-len(sizes))
-    return b.op(
-        "Resize",
-        x,
-        None,
-        None,
-        b.vector([*dims, *sizes]),
-        coordinate_transformation_mode=where,
-        **attributes,
+    dims = op.dims(x, stop=-len(sizes))
+    return op.Resize(
+        x, None, None, op.vector([*dims, *sizes]), coordinate_transformation_mode=where, **attributes
     )
 
 
@@ -190,10 +184,10 @@ def _far(x: float, a: float) -> float:
 _MODES = {"0": "asymmetric", "1": "align_corners", "2": "half_pixel"}
 
 
-def _factors(b: Builder, x: Tensor, nearest: bool, scales: Sequence[float]) -> npt.NDArray[np.float32]:
+def _factors(op: Builder, x: Tensor, nearest: bool, scales: Sequence[float]) -> npt.NDArray[np.float32]:
     """Scales; to MindSpore a nearest one that keeps or doubles a length does exactly that."""
     factors = [1.0, 1.0]
-    for length, scale in zip(b.shape(x)[2:], scales, strict=True):
+    for length, scale in zip(op.shape(x)[2:], scales, strict=True):
         times = None if length is None else int(length * np.float32(scale)) / max(length, 1)
         factors.append(times if nearest and times in (1, 2) else scale)
     return np.asarray(factors, np.float32)

@@ -48,19 +48,19 @@ from pinnace.ops.values import Value, flatten
         "string_eq": (operator.eq, "Equal"),
     }
 )
-def computed(b: Builder, now: Callable[..., Any], later: str, *operands: Value) -> Value:
+def computed(op: Builder, now: Callable[..., Any], later: str, *operands: Value) -> Value:
     """Nothing where the numbers are known, else as {later}."""
-    known = [_number(b, operand) for operand in operands]
+    known = [_number(op, operand) for operand in operands]
     if any(k is None for k in known):
-        return lowered(b, later, *operands)
+        return lowered(op, later, *operands)
     try:
         return now(*known)
     except TypeError:
         raise Unsupported("takes numbers, but gets other values or too few") from None
 
 
-def _number(b: Builder, value: Value) -> Any:
-    known = b.known(value)
+def _number(op: Builder, value: Value) -> Any:
+    known = op.known(value)
     return known.item() if isinstance(known, np.ndarray) and known.size == 1 else known
 
 
@@ -116,38 +116,38 @@ def _tuple_to_tensor(op: Builder, items: Value, dtype: Dtype | None = None) -> V
 
 
 @primitive("ScalarCast", "scalar_cast")
-def scalar_cast(b: Builder, x: Value, dtype: Dtype) -> Value:
+def scalar_cast(op: Builder, x: Value, dtype: Dtype) -> Value:
     """Nothing where the number is known, else Cast."""
-    if b.known(x) is None:
-        return b.cast(b.tensor(x), dtype)
+    if op.known(x) is None:
+        return op.cast(op.tensor(x), dtype)
     if dtype is ir.DataType.BOOL:
-        return binding.bool_(b, x)
-    return binding.float_(b, x) if dtype.is_floating_point() else binding.int_(b, x)
+        return binding.bool_(op, x)
+    return binding.float_(op, x) if dtype.is_floating_point() else binding.int_(op, x)
 
 
 @primitive("ScalarToTensor")
-def scalar_to_tensor(b: Builder, x: Value, dtype: Dtype | None = None) -> Value:
+def scalar_to_tensor(op: Builder, x: Value, dtype: Dtype | None = None) -> Value:
     """A constant, or Cast."""
-    tensor = b.tensor(x)
-    if dtype is None or b.dtype(tensor) is dtype:
+    tensor = op.tensor(x)
+    if dtype is None or op.dtype(tensor) is dtype:
         return tensor
-    known = b.known(tensor)
-    return b.cast(tensor, dtype) if known is None else b.constant(known, dtype.numpy())
+    known = op.known(tensor)
+    return op.cast(tensor, dtype) if known is None else op.constant(known, dtype.numpy())
 
 
 @primitive("TensorToTuple", "TensorToList")
-def tensor_to_tuple(b: Builder, x: Tensor) -> Value:
+def tensor_to_tuple(op: Builder, x: Tensor) -> Value:
     """Nothing where the tensor is known, else Gather for each element."""
-    known = b.known(x)
-    return binding.dims(b, x) if known is None else tuple(known.reshape(-1).tolist())
+    known = op.known(x)
+    return binding.dims(op, x) if known is None else tuple(known.reshape(-1).tolist())
 
 
 @primitive("is_")
-def is_(b: Builder, x: Value, y: Value) -> Value:
+def is_(op: Builder, x: Value, y: Value) -> Value:
     """Nothing: whether both are None, or the same truth, is known."""
     if x is None or y is None:
         return x is y
-    first, second = _number(b, x), _number(b, y)
+    first, second = _number(op, x), _number(op, y)
     if not isinstance(first, bool) or not isinstance(second, bool):
         raise Unsupported("compares the identity of values other than None, True and False")
     return first is second
@@ -157,7 +157,7 @@ def is_(b: Builder, x: Value, y: Value) -> Value:
 
 
 @primitive("tuple_equal", "list_equal")
-def tuple_equal(b: Builder, x: Value, y: Value) -> Value:
+def tuple_equal(op: Builder, x: Value, y: Value) -> Value:
     """Nothing where the tuples are known or the same, else Equal of all elements."""
     if not isinstance(x, tuple) or not isinstance(y, tuple) or len(x) != len(y):
         return False
@@ -165,22 +165,22 @@ def tuple_equal(b: Builder, x: Value, y: Value) -> Value:
     for first, second in zip(flatten(x), flatten(y), strict=True):
         if first is second:
             continue
-        equal = _equal(b, first, second)
+        equal = _equal(op, first, second)
         if isinstance(equal, bool):
             if not equal:
                 return False
         else:
-            result = equal if result is True else b.op("And", result, equal)
+            result = equal if result is True else op.And(result, equal)
     return result
 
 
-def _equal(b: Builder, x: Value, y: Value) -> Value:
-    first, second = _number(b, x), _number(b, y)
+def _equal(op: Builder, x: Value, y: Value) -> Value:
+    first, second = _number(op, x), _number(op, y)
     if first is not None and second is not None:
         return bool(first == second)
     if isinstance(x, ir.Value) and isinstance(y, ir.Value) and _same_dimension(x, y):
         return True
-    return b.op("Equal", b.tensor(x), b.tensor(y))
+    return op.Equal(op.tensor(x), op.tensor(y))
 
 
 def _same_dimension(x: ir.Value, y: ir.Value) -> bool:
@@ -197,29 +197,29 @@ def _dimension(x: ir.Value) -> tuple[int, int] | None:
 
 
 @primitive("sequence_len", "tuple_len", "array_len")
-def sequence_len(b: Builder, items: Value) -> Value:
+def sequence_len(op: Builder, items: Value) -> Value:
     """Nothing: the length is known; the first dimension of a tensor."""
-    return b.dim(items, 0) if isinstance(items, ir.Value) else len(items)
+    return op.dim(items, 0) if isinstance(items, ir.Value) else len(items)
 
 
 @primitive("InSequence")
-def in_sequence(b: Builder, x: Value, items: Items) -> Value:
+def in_sequence(op: Builder, x: Value, items: Items) -> Value:
     """Nothing where the elements are known, else Equal with each, and Or."""
-    wanted = _number(b, x)
+    wanted = _number(op, x)
     if isinstance(wanted, int) and wanted < 0:  # no dimension is
         items = tuple(i for i in items if not isinstance(i, ir.Value) or _dimension(i) is None)
-    numbers = [_number(b, item) for item in items]
+    numbers = [_number(op, item) for item in items]
     if wanted is not None and None not in numbers:
         return wanted in numbers
     if not items:
         return False
-    found = [b.op("Equal", *promoted(b, x, item)) for item in items]
-    return functools.reduce(lambda one, other: b.op("Or", one, other), found)
+    found = [op.Equal(*promoted(op, x, item)) for item in items]
+    return functools.reduce(lambda one, other: op.Or(one, other), found)
 
 
 @primitives(
     {"shape_mul": ("ScalarMul", (1,)), "SequenceMax": ("ScalarMax", ()), "SequenceMin": ("ScalarMin", ())}
 )
-def folded(b: Builder, pair: str, first: Items, items: Items) -> Value:
+def folded(op: Builder, pair: str, first: Items, items: Items) -> Value:
     """Nothing where the elements are known, else as {pair}."""
-    return functools.reduce(lambda x, y: lowered(b, pair, x, y), (*first, *items))
+    return functools.reduce(lambda x, y: lowered(op, pair, x, y), (*first, *items))

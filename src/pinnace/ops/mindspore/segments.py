@@ -30,26 +30,26 @@ def _neutral(reduction: str, dtype: ir.DataType) -> float:
         "SegmentMin": "min",
     }
 )
-def sorted_segments(b: Builder, reduction: str, x: Tensor, segment_ids: Tensor) -> Value:
+def sorted_segments(op: Builder, reduction: str, x: Tensor, segment_ids: Tensor) -> Value:
     """ScatterND, reduction {reduction}; for a mean of the sums, and Div by the counts."""
-    ids = wide_places(b, segment_ids)
-    size = b.op("Add", b.op("ReduceMax", ids, keepdims=0), 1)
-    rest = b.dims(x, 1)
-    result = _scattered_segments(b, x, ids, [size, *rest], "add" if reduction == "mean" else reduction)
+    ids = wide_places(op, segment_ids)
+    size = op.ReduceMax(ids, keepdims=0) + 1
+    rest = op.dims(x, 1)
+    result = _scattered_segments(op, x, ids, [size, *rest], "add" if reduction == "mean" else reduction)
     if reduction in ("add", "mul"):
         return result
-    ones = filled(b, 1, [b.dim(x, 0), *[1] * len(rest)], b.dtype(x))
-    counts = _scattered_segments(b, ones, ids, [size, *[1] * len(rest)], "add")
+    ones = filled(op, 1, [op.dim(x, 0), *[1] * len(rest)], op.dtype(x))
+    counts = _scattered_segments(op, ones, ids, [size, *[1] * len(rest)], "add")
     if reduction == "mean":
-        return b.op("Div", result, b.op("Max", counts, b.like(1, x)))
-    return b.op("Where", b.op("Equal", counts, b.like(0, x)), b.like(0, x), result)
+        return result / op.Max(counts, op.like(1, x))
+    return op.Where(op.Equal(counts, op.like(0, x)), op.like(0, x), result)
 
 
 def _scattered_segments(
-    b: Builder, x: Tensor, ids: Tensor, dims: Sequence[int | Tensor], reduction: str
+    op: Builder, x: Tensor, ids: Tensor, dims: Sequence[int | Tensor], reduction: str
 ) -> Tensor:
-    start = filled(b, _neutral(reduction, b.dtype(x)), dims, b.dtype(x))
-    return scattered_nd(b, start, b.op("Unsqueeze", ids, [-1]), x, reduction)
+    start = filled(op, _neutral(reduction, op.dtype(x)), dims, op.dtype(x))
+    return scattered_nd(op, start, op.Unsqueeze(ids, [-1]), x, reduction)
 
 
 @primitive("SparseSegmentMean")

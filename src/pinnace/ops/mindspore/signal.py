@@ -29,37 +29,37 @@ def _cosines(size: int) -> npt.NDArray[np.floating[Any]]:
     return np.asarray(np.cos(turn) * np.sqrt(np.where(frequency == 0, 1, 2) / size))
 
 
-def _transformed(b: Builder, x: Tensor, size: int | None, axis: int, inverse: bool) -> Tensor:
-    axis = b.axis(axis, x)
-    own = b.dim(x, axis)
+def _transformed(op: Builder, x: Tensor, size: int | None, axis: int, inverse: bool) -> Tensor:
+    axis = op.axis(axis, x)
+    own = op.dim(x, axis)
     if not isinstance(own, int):
         raise Unsupported("needs the dimension that it transforms fixed")
     size = own if size is None else size
     if size < own:
-        x = b.op("Slice", x, [0], [size], [axis])
+        x = op.Slice(x, [0], [size], [axis])
     elif size > own:
-        x = padded(b, x, [(0, size - own if i == axis else 0) for i in range(b.rank(x))], "constant")
+        x = padded(op, x, [(0, size - own if i == axis else 0) for i in range(op.rank(x))], "constant")
     matrix = _cosines(size) if inverse else _cosines(size).T
-    last = [i for i in range(b.rank(x)) if i != axis] + [axis]
-    result = b.op("MatMul", b.transpose(x, last), b.constant(matrix, b.dtype(x).numpy()))
-    return b.transpose(result, [last.index(i) for i in range(len(last))])
+    last = [i for i in range(op.rank(x)) if i != axis] + [axis]
+    result = op.MatMul(op.transpose(x, last), op.constant(matrix, op.dtype(x).numpy()))
+    return op.transpose(result, [last.index(i) for i in range(len(last))])
 
 
-def _real(b: Builder, x: Tensor) -> Tensor:
+def _real(op: Builder, x: Tensor) -> Tensor:
     """`x` in the type of the result: that of float16 is float32."""
-    x = floating(b, x)
-    return b.cast(x, b.result(x))
+    x = floating(op, x)
+    return op.cast(x, op.result(x))
 
 
 # MindSpore knows but one norm, and one type, which the signature has.
 
 
 @primitives({"FFTShift": False, "IFFTShift": True})
-def shift(b: Builder, back: bool, x: Tensor, dim: Ints | None = None) -> Value:
+def shift(op: Builder, back: bool, x: Tensor, dim: Ints | None = None) -> Value:
     """Slice twice and Concat, for each dimension."""
-    axes = [b.axis(d, x) for d in (dim if dim is not None else range(b.rank(x)))]
-    sizes = [b.static_shape(x)[axis] for axis in axes]
-    return roll(b, x, tuple(-(n // 2) if back else n // 2 for n in sizes), tuple(axes))
+    axes = [op.axis(d, x) for d in (dim if dim is not None else range(op.rank(x)))]
+    sizes = [op.static_shape(x)[axis] for axis in axes]
+    return roll(op, x, tuple(-(n // 2) if back else n // 2 for n in sizes), tuple(axes))
 
 
 @primitives({"DCT": False, "IDCT": True}, unused="norm")

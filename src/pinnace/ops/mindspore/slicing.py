@@ -22,28 +22,28 @@ def _slice(op: Builder, x: Tensor, begin: Dims, size: Dims) -> Value:
     return op.Slice(x, op.vector(begin), op.vector(ends), range(len(begin)))
 
 
-def _plus(b: Builder, start: int | Tensor, length: int | Tensor) -> int | Tensor:
+def _plus(op: Builder, start: int | Tensor, length: int | Tensor) -> int | Tensor:
     if isinstance(length, int) and length == -1:
         return END
     if isinstance(start, int) and isinstance(length, int):
         return start + length
     if isinstance(start, int) and start == 0:
         return length
-    return b.op("Add", *(b.cast(b.tensor(v), ir.DataType.INT64) for v in (start, length)))
+    return op.Add(*(op.cast(op.tensor(v), ir.DataType.INT64) for v in (start, length)))
 
 
 @primitive("SliceExt")
-def sliced(b: Builder, x: Tensor, dim: int, start: Value, end: Value, step: Value = 1) -> Tensor:
+def sliced(op: Builder, x: Tensor, dim: int, start: Value, end: Value, step: Value = 1) -> Tensor:
     """Slice of one dimension."""
-    bounds = (b.vector(binding.dims(b, v)) for v in (start, end))
-    return b.op("Slice", x, *bounds, [dim], b.vector(binding.dims(b, step)))
+    bounds = (op.vector(binding.dims(op, v)) for v in (start, end))
+    return op.Slice(x, *bounds, [dim], op.vector(binding.dims(op, step)))
 
 
 @primitive("Narrow")
-def narrow(b: Builder, x: Tensor, dim: int, start: Value, length: Value) -> Value:
+def narrow(op: Builder, x: Tensor, dim: int, start: Value, length: Value) -> Value:
     """Slice."""
-    first, size = binding.dims(b, start)[0], binding.dims(b, length)[0]
-    return sliced(b, x, dim, first, _plus(b, first, size))
+    first, size = binding.dims(op, start)[0], binding.dims(op, length)[0]
+    return sliced(op, x, dim, first, _plus(op, first, size))
 
 
 class Masks(Arguments):
@@ -57,7 +57,7 @@ class Masks(Arguments):
 
 
 @primitive("StridedSlice")
-def strided_slice(b: Builder, x: Tensor, begin: Dims, end: Dims, strides: Dims, masks: Masks) -> Value:
+def strided_slice(op: Builder, x: Tensor, begin: Dims, end: Dims, strides: Dims, masks: Masks) -> Value:
     """Slice, Gather for a single place, Unsqueeze for a new axis."""
     specs = len(begin)
     own = specs - bin(masks.new_axis_mask & ((1 << specs) - 1)).count("1")
@@ -68,7 +68,7 @@ def strided_slice(b: Builder, x: Tensor, begin: Dims, end: Dims, strides: Dims, 
     for i in range(specs):
         bit = 1 << i
         if masks.ellipsis_mask & bit:
-            skipped = b.rank(x) - (own - 1)
+            skipped = op.rank(x) - (own - 1)
             axis, place = axis + skipped, place + skipped
         elif masks.new_axis_mask & bit:
             fresh.append(place)
@@ -80,25 +80,25 @@ def strided_slice(b: Builder, x: Tensor, begin: Dims, end: Dims, strides: Dims, 
             cut = _cut(
                 axis, begin[i], end[i], strides[i], bool(masks.begin_mask & bit), bool(masks.end_mask & bit)
             )
-            cuts += [_kept_inside(b, x, cut)] if cut is not None else []
+            cuts += [_kept_inside(op, x, cut)] if cut is not None else []
             axis, place = axis + 1, place + 1
     if cuts:
         axes, starts, ends, steps = zip(*cuts, strict=True)
-        x = b.op("Slice", x, b.vector(starts), b.vector(ends), list(axes), b.vector(steps))
+        x = op.Slice(x, op.vector(starts), op.vector(ends), list(axes), op.vector(steps))
     for axis, where in reversed(picked):
-        x = b.op("Gather", x, places(b, b.tensor(where)), axis=axis)
-    return b.op("Unsqueeze", x, fresh) if fresh else x
+        x = op.Gather(x, places(op, op.tensor(where)), axis=axis)
+    return op.Unsqueeze(x, fresh) if fresh else x
 
 
 _Cut = tuple[int, int | Tensor, int | Tensor, int | Tensor]
 
 
-def _kept_inside(b: Builder, x: Tensor, cut: _Cut) -> _Cut:
+def _kept_inside(op: Builder, x: Tensor, cut: _Cut) -> _Cut:
     """A cut backwards from before the first element is empty; to ONNX it would begin with the first."""
     axis, begin, _, step = cut
     if not (isinstance(begin, int) and isinstance(step, int) and step < 0):
         return cut
-    length = b.shape(x)[axis]
+    length = op.shape(x)[axis]
     before = length is not None and begin < -length and begin != _BEGIN
     return (axis, 0, 0, step) if before else cut
 

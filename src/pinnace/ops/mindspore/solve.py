@@ -15,53 +15,51 @@ from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Value
 
 
-def solved(b: Builder, matrix: Tensor, right: Tensor) -> Tensor:
+def solved(op: Builder, matrix: Tensor, right: Tensor) -> Tensor:
     """The solution of `matrix @ x = right`, (..., n, n) and (..., n, m), by Gauss-Jordan with row pivots."""
-    size = b.op("Squeeze", b.op("Shape", matrix, start=-1), [0])
-    rows = counting(b, size)
-    joined = b.op("Concat", matrix, right, axis=-1)
+    size = op.Squeeze(op.Shape(matrix, start=-1), [0])
+    rows = counting(op, size)
+    joined = op.Concat(matrix, right, axis=-1)
 
     def turn(i: Tensor, carried: Sequence[Tensor]) -> Sequence[Tensor]:
-        m = _exchanged(b, carried[0], i, rows)
-        pivot = b.op("Gather", m, b.op("Unsqueeze", i, [0]), axis=-2)
-        pivot = b.op("Div", pivot, b.op("Gather", pivot, b.op("Unsqueeze", i, [0]), axis=-1))
-        column = b.op("Gather", m, b.op("Unsqueeze", i, [0]), axis=-1)
-        own = b.op("Unsqueeze", b.cast(b.op("Equal", rows, i), b.dtype(m)), [-1])
-        return [b.op("Sub", m, b.op("Mul", b.op("Sub", column, own), pivot))]
+        m = _exchanged(op, carried[0], i, rows)
+        pivot = op.Gather(m, op.Unsqueeze(i, [0]), axis=-2)
+        pivot = pivot / op.Gather(pivot, op.Unsqueeze(i, [0]), axis=-1)
+        column = op.Gather(m, op.Unsqueeze(i, [0]), axis=-1)
+        own = op.Unsqueeze(op.cast(op.Equal(rows, i), op.dtype(m)), [-1])
+        return [m - (column - own) * pivot]
 
-    (done,) = repeated(b, size, [joined], turn)
-    end = b.constant([END], np.int64)
-    return b.op("Slice", done, b.op("Unsqueeze", size, [0]), end, [-1])
+    (done,) = repeated(op, size, [joined], turn)
+    end = op.constant([END], np.int64)
+    return op.Slice(done, op.Unsqueeze(size, [0]), end, [-1])
 
 
-def _exchanged(b: Builder, m: Tensor, i: Tensor, rows: Tensor) -> Tensor:
+def _exchanged(op: Builder, m: Tensor, i: Tensor, rows: Tensor) -> Tensor:
     """Row `i` exchanged with the one below that is largest in column `i`."""
-    size = b.op("Abs", b.op("Gather", m, i, axis=-1))
-    below = b.op("Where", b.op("GreaterOrEqual", rows, i), size, b.like(-1.0, m))
-    largest = b.op("ArgMax", below, axis=-1, keepdims=1)
-    order = b.op("Where", b.op("Equal", rows, largest), i, rows)
-    order = b.op("Where", b.op("Equal", rows, i), largest, order)
-    return b.op(
-        "GatherElements", m, b.op("Expand", b.op("Unsqueeze", order, [-1]), b.op("Shape", m)), axis=-2
-    )
+    size = op.Abs(op.Gather(m, i, axis=-1))
+    below = op.Where(op.GreaterOrEqual(rows, i), size, op.like(-1.0, m))
+    largest = op.ArgMax(below, axis=-1, keepdims=1)
+    order = op.Where(op.Equal(rows, largest), i, rows)
+    order = op.Where(op.Equal(rows, i), largest, order)
+    return op.GatherElements(m, op.Expand(op.Unsqueeze(order, [-1]), op.Shape(m)), axis=-2)
 
 
-def inverse(b: Builder, x: Tensor) -> Tensor:
+def inverse(op: Builder, x: Tensor) -> Tensor:
     """The inverses of matrices (..., n, n)."""
-    return solved(b, x, b.op("Expand", _identity(b, x), b.op("Shape", x)))
+    return solved(op, x, op.Expand(_identity(op, x), op.Shape(x)))
 
 
-def _identity(b: Builder, x: Tensor) -> Tensor:
-    matrix = b.op("Expand", b.like(1.0, x), b.op("Shape", x, start=-2))
-    return b.op("EyeLike", matrix)
+def _identity(op: Builder, x: Tensor) -> Tensor:
+    matrix = op.Expand(op.like(1.0, x), op.Shape(x, start=-2))
+    return op.EyeLike(matrix)
 
 
-def triangle(b: Builder, x: Tensor, upper: bool, unit: bool = False) -> Tensor:
+def triangle(op: Builder, x: Tensor, upper: bool, unit: bool = False) -> Value:
     """Half of a matrix; with `unit` its diagonal is 1."""
     if not unit:
-        return b.op("Trilu", x, upper=int(upper))
-    half = b.op("Trilu", x, b.constant(1 if upper else -1, np.int64), upper=int(upper))
-    return b.op("Add", half, _identity(b, x))
+        return op.Trilu(x, upper=int(upper))
+    half = op.Trilu(x, op.constant(1 if upper else -1, np.int64), upper=int(upper))
+    return half + _identity(op, x)
 
 
 @primitive("CholeskyInverse")
@@ -130,33 +128,33 @@ def _triangular_solve(
 
 
 @primitive("MatrixPower")
-def matrix_power(b: Builder, x: Tensor, n: int) -> Value:
+def matrix_power(op: Builder, x: Tensor, n: int) -> Value:
     """MatMul of squares; of the inverse where n is negative."""
-    base = inverse(b, x) if n < 0 else x
+    base = inverse(op, x) if n < 0 else x
     result: Tensor | None = None
     for bit in bin(abs(n))[:1:-1]:
         if bit == "1":
-            result = base if result is None else b.op("MatMul", result, base)
-        base = b.op("MatMul", base, base)
-    return b.op("Expand", _identity(b, x), b.op("Shape", x)) if result is None else result
+            result = base if result is None else op.MatMul(result, base)
+        base = op.MatMul(base, base)
+    return op.Expand(_identity(op, x), op.Shape(x)) if result is None else result
 
 
 @primitive("Cholesky")
-def cholesky(b: Builder, x: Tensor, upper: bool = False) -> Value:
+def cholesky(op: Builder, x: Tensor, upper: bool = False) -> Value:
     """A column a turn of a Loop."""
-    size = b.op("Squeeze", b.op("Shape", x, start=-1), [0])
-    rows = counting(b, size)
-    zero = b.like(0.0, x)
+    size = op.Squeeze(op.Shape(x, start=-1), [0])
+    rows = counting(op, size)
+    zero = op.like(0.0, x)
 
     def turn(i: Tensor, carried: Sequence[Tensor]) -> Sequence[Tensor]:
         rest, found = carried
-        place = b.op("Unsqueeze", i, [0])
-        column = b.op("Gather", rest, place, axis=-1)
-        column = b.op("Div", column, b.op("Sqrt", b.op("Gather", column, place, axis=-2)))
-        from_here = b.op("Unsqueeze", b.op("GreaterOrEqual", rows, i), [-1])
-        column = b.op("Where", from_here, column, zero)
-        rest = b.op("Sub", rest, b.op("Mul", column, flipped(b, column)))
-        return rest, b.op("Add", found, b.op("Mul", column, b.cast(b.op("Equal", rows, i), b.dtype(x))))
+        place = op.Unsqueeze(i, [0])
+        column = op.Gather(rest, place, axis=-1)
+        column = column / op.Sqrt(op.Gather(column, place, axis=-2))
+        from_here = op.Unsqueeze(op.GreaterOrEqual(rows, i), [-1])
+        column = op.Where(from_here, column, zero)
+        rest = rest - column * flipped(op, column)
+        return rest, found + column * op.cast(op.Equal(rows, i), op.dtype(x))
 
-    _, lower = repeated(b, size, [x, b.op("Mul", x, zero)], turn)
-    return flipped(b, lower) if upper else lower
+    _, lower = repeated(op, size, [x, x * zero], turn)
+    return flipped(op, lower) if upper else lower

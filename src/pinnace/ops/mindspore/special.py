@@ -151,21 +151,19 @@ def _gammas(op: Builder, a: Tensor, x: Tensor) -> Tensors:
     return op.Where(nothing, 0.0, op.Where(outside, math.nan, p)), op.Where(outside, math.nan, q)
 
 
-def _below_zero(b: Builder, power: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
+def _below_zero(op: Builder, power: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
     """The sum of (q + k) ** power for which q + k is less than 0, and the first q + k that is not."""
-    least = b.op(
-        "ReduceMin", b.op("Concat", b.reshape(q, [-1]), b.constant([0.0], np.float64), axis=0), keepdims=0
-    )
-    turns = b.op("Min", b.op("Neg", b.op("Floor", least)), float(_FARTHEST))
+    least = op.ReduceMin(op.Concat(op.reshape(q, [-1]), op.constant([0.0], np.float64), axis=0), keepdims=0)
+    turns = op.Min(-op.Floor(least), float(_FARTHEST))
 
     def turn(_: Tensor, carried: Sequence[Tensor]) -> Sequence[Tensor]:
         total, q = carried
-        below = b.op("Less", q, 0.0)
-        term = b.op("Where", below, b.op("Pow", q, power), b.like(0.0, q))
-        return b.op("Add", total, term), b.op("Add", q, b.cast(below, b.dtype(q)))
+        below = op.Less(q, 0.0)
+        term = op.Where(below, op.Pow(q, power), op.like(0.0, q))
+        return total + term, q + op.cast(below, op.dtype(q))
 
-    nothing = b.op("Mul", b.op("Add", power, q), 0.0)
-    total, above = repeated(b, b.cast(turns, ir.DataType.INT64), (nothing, q), turn)
+    nothing = (power + q) * 0.0
+    total, above = repeated(op, op.cast(turns, ir.DataType.INT64), (nothing, q), turn)
     return total, above
 
 

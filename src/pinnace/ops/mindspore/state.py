@@ -13,9 +13,9 @@ def assign(b: LoweringBuilder, variable: Tensor, value: Tensor) -> Value:
     """Nothing, or Expand: the variable stands for the value from here on."""
     value = b.cast(value, b.dtype(variable))
     if b.shape(value) != b.shape(variable):
-        value = b.op("Expand", value, b.vector(b.dims(variable)))
+        value = b.Expand(value, b.vector(b.dims(variable)))
     # A value of its own: what is assigned next must not change what was assigned here.
-    return b.memory.assign(variable, b.op("Identity", value))
+    return b.memory.assign(variable, b.Identity(value))
 
 
 _SAME_NAME = """
@@ -68,7 +68,7 @@ _REDUCTIONS = ("Update", "Add", "Sub", "Mul", "Div", "Max", "Min")
 @primitives({f"Scatter{name}": f"TensorScatter{name}" for name in _REDUCTIONS})
 def scatter_rows(b: LoweringBuilder, plain: str, variable: Tensor, indices: Tensor, updates: Tensor) -> Value:
     """As {plain}, by rows, and the variable stands for the result from here on."""
-    rows = b.op("Unsqueeze", indices, [-1])
+    rows = b.Unsqueeze(indices, [-1])
     return b.memory.assign(variable, lowered(b, plain, b.memory.read(variable), rows, updates))
 
 

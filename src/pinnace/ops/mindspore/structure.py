@@ -29,7 +29,7 @@ def tuple_get_item(b: LoweringBuilder, items: Value, index: Value) -> Value:
     if isinstance(items, tuple) and known is not None:
         return items[binding.int_(b, known)]
     stacked = b.tensor(items)
-    return b.op("Gather", stacked, b.cast(b.tensor(index), b.dtype(b.tensor(index))), axis=0)
+    return b.Gather(stacked, b.cast(b.tensor(index), b.dtype(b.tensor(index))), axis=0)
 
 
 @primitive(UPDATED, unused="after")

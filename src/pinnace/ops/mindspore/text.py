@@ -12,20 +12,20 @@ from pinnace.ops.values import Value
 
 
 @primitive("NoRepeatNGram")
-def no_repeat_ngram(b: Builder, sequences: Tensor, scores: Tensor, *, ngram_size: int = 1) -> Value:
+def no_repeat_ngram(op: Builder, sequences: Tensor, scores: Tensor, *, ngram_size: int = 1) -> Value:
     """Equal of all stretches with the last one; ScatterElements, reduction min, of the words that follow."""
-    length = b.static_shape(sequences)[-1]
+    length = op.static_shape(sequences)[-1]
     count = length - ngram_size + 1
-    least = float(np.finfo(b.dtype(scores).numpy()).min)
-    banned = b.op("Slice", sequences, [ngram_size - 1], [length], [-1])
-    lowest = b.op("Expand", b.like(least, scores), b.op("Shape", banned))
+    least = float(np.finfo(op.dtype(scores).numpy()).min)
+    banned = op.Slice(sequences, [ngram_size - 1], [length], [-1])
+    lowest = op.Expand(op.like(least, scores), op.Shape(banned))
     same = None
     for i in range(span(ngram_size - 1)):
-        part = b.op("Slice", sequences, [i], [i + count], [-1])
-        last = b.op("Slice", sequences, [count + i], [count + i + 1], [-1])
-        equal = b.op("Equal", part, last)
-        same = equal if same is None else b.op("And", same, equal)
+        part = op.Slice(sequences, [i], [i + count], [-1])
+        last = op.Slice(sequences, [count + i], [count + i + 1], [-1])
+        equal = op.Equal(part, last)
+        same = equal if same is None else op.And(same, equal)
     if same is not None:
-        highest = b.like(float(np.finfo(b.dtype(scores).numpy()).max), scores)
-        lowest = b.op("Where", same, lowest, highest)
-    return b.op("ScatterElements", scores, places(b, banned), lowest, axis=-1, reduction="min")
+        highest = op.like(float(np.finfo(op.dtype(scores).numpy()).max), scores)
+        lowest = op.Where(same, lowest, highest)
+    return op.ScatterElements(scores, places(op, banned), lowest, axis=-1, reduction="min")

@@ -13,10 +13,10 @@ from pinnace.ops.values import Value
 
 
 @primitive("Unique")
-def unique(b: Builder, x: Tensor) -> tuple[Tensor, Tensor]:
+def unique(op: Builder, x: Tensor) -> tuple[Tensor, Tensor]:
     """Unique, not sorted, and where each element is in it."""
-    values, _, inverse, _ = b.ops("Unique", 4, b.reshape(x, [-1]), sorted=0)
-    return values, b.cast(inverse, b.result(inverse, 1))
+    values, _, inverse, _ = op.ops("Unique", 4, op.reshape(x, [-1]), sorted=0)
+    return values, op.cast(inverse, op.result(inverse, 1))
 
 
 @primitive("ListDiff", unused="out_idx")
@@ -95,13 +95,13 @@ def _unique_with_pad(op: Builder, x: Tensor, pad_num: Value) -> Value:
 
 
 @primitive("RepeatInterleaveTensor", unused="output_size")
-def repeat_interleave_tensor(b: Builder, x: Tensor, repeats: Tensor, dim: int | None = None) -> Value:
+def repeat_interleave_tensor(op: Builder, x: Tensor, repeats: Tensor, dim: int | None = None) -> Value:
     """Gather, each place as often as it is asked for."""
     if dim is None:
-        x, dim = b.reshape(x, [-1]), 0
-    ends = b.op("CumSum", b.cast(repeats, ir.DataType.INT64), b.constant(0, np.int64))
-    total = b.op("ReduceMax", ends, keepdims=0)
-    numbers = counting(b, total)
-    passed = b.op("GreaterOrEqual", b.op("Unsqueeze", numbers, [1]), b.op("Unsqueeze", ends, [0]))
-    places = b.op("ReduceSum", b.cast(passed, ir.DataType.INT64), [1], keepdims=0)
-    return b.op("Gather", x, places, axis=dim)
+        x, dim = op.reshape(x, [-1]), 0
+    ends = op.CumSum(op.cast(repeats, ir.DataType.INT64), op.constant(0, np.int64))
+    total = op.ReduceMax(ends, keepdims=0)
+    numbers = counting(op, total)
+    passed = op.GreaterOrEqual(op.Unsqueeze(numbers, [1]), op.Unsqueeze(ends, [0]))
+    places = op.ReduceSum(op.cast(passed, ir.DataType.INT64), [1], keepdims=0)
+    return op.Gather(x, places, axis=dim)
