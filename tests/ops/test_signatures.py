@@ -6,8 +6,8 @@ import ast
 import inspect
 import json
 import sys
-import textwrap
 import typing
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Literal, get_origin
@@ -43,12 +43,24 @@ def lowered(b, dialect, name, inputs, **attributes):
     return row.lower(b, inputs, attributes)
 
 
+@cache
+def functions(file):
+    """The functions of a file by the line in which they begin, with their decorators."""
+    found = [
+        n for n in ast.walk(ast.parse(Path(file).read_text())) if isinstance(n, ast.FunctionDef | ast.Lambda)
+    ]
+    return {
+        line: n for n in found for line in (n.lineno, *(d.lineno for d in getattr(n, "decorator_list", ())))
+    }
+
+
 def test_every_parameter_is_used_or_declared():
     undeclared = {}
     for row in rows():
-        function = ast.parse(textwrap.dedent(inspect.getsource(row.lowering))).body[0]
-        assert isinstance(function, ast.FunctionDef)
-        read = {n.id for line in function.body for n in ast.walk(line) if isinstance(n, ast.Name)}
+        code = row.lowering.__code__
+        function = functions(code.co_filename)[code.co_firstlineno]
+        body = function.body if isinstance(function, ast.FunctionDef) else [function.body]
+        read = {n.id for line in body for n in ast.walk(line) if isinstance(n, ast.Name)}
         parameters = list(inspect.signature(row.lowering, eval_str=True).parameters.values())
         taken = [p for p in parameters[1 + len(row.given) :] if get_origin(p.annotation) is not Literal]
         ignored = {p.name.rstrip("_") for p in taken if p.name not in read}

@@ -7,13 +7,19 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from typing import Any
+
+import onnx
 
 import pinnace.ops  # noqa: F401  (fills the table)
 from pinnace import formats
@@ -34,7 +40,7 @@ This page lists every primitive that Pinnace runs, in the dialects of MindSpore 
 
 | column | content |
 | --- | --- |
-| lowered to | the ONNX operators that it becomes; "nothing" is decided while lowering |
+| lowered to | the ONNX operators that it becomes, where nothing is said of them those that its lowering names, beside Add, Sub, Mul, Div and Cast; "nothing" is decided while lowering |
 | types | element types of its results in the goldens |
 | golden | a model under `tests/data` that uses it, written and run by MindSpore or MindSpore Lite; "by formula" where MindSpore Lite cannot run it, and expected values are computed from the documentation; "as X" where X of that model is renamed to it, and outputs must stay; otherwise why there is none |
 
@@ -126,7 +132,75 @@ def line(row: Primitive, seen: Evidence) -> str:
     if not golden:
         golden = _OF_CUSTOM if row.name.startswith("Custom:") else _MISSING[row.name]
     types = ", ".join(sorted(seen.types))
-    return f"| {row.name} | {dialect} | {row.family} | {row.lowered_to} | {types} | {golden} |\n"
+    return f"| {row.name} | {dialect} | {row.family} | {lowered_to(row)} | {types} | {golden} |\n"
+
+
+def lowered_to(row: Primitive) -> str:
+    """The first line of a lowering's docstring; without one its formula, or the operators that it names."""
+    own = [g for g in row.given if inspect.isfunction(g) and inspect.getdoc(row.lowering) is None]
+    lowering = own[0] if own else row.lowering
+    names = list(inspect.signature(row.lowering).parameters)[1:]
+    given = dict(zip(names, row.given, strict=False))
+    if text := inspect.getdoc(lowering):
+        return text.partition("\n")[0].format(**given)
+    if "op_type" in given:
+        return f"{given['op_type']}."
+    named = ", ".join(dict.fromkeys(operators(lowering, tree(lowering))))
+    return formula(lowering) or f"{named or 'A constant'}."
+
+
+@cache
+def syntax(file: str) -> ast.Module:
+    return ast.parse(Path(file).read_text(encoding="utf-8"))
+
+
+def tree(function: Callable[..., Any]) -> ast.Lambda | ast.FunctionDef:
+    code = function.__code__
+    return next(
+        node
+        for node in ast.walk(syntax(code.co_filename))
+        if isinstance(node, ast.Lambda | ast.FunctionDef)
+        and code.co_firstlineno in (node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ())))
+    )
+
+
+def formula(lowering: Callable[..., Any]) -> str:
+    """The expression that a lowering returns, where it does nothing else; "" if it does, or calls others."""
+    node = tree(lowering)
+    body = node.body if isinstance(node, ast.Lambda) else node.body[0]
+    value = body.value if isinstance(body, ast.Return) else body
+    if not isinstance(value, ast.expr) or any(called(lowering, n) for n in ast.walk(value)):
+        return ""
+    return f"`{re.sub(r'op[.]|op, ', '', ast.unparse(value))}`."
+
+
+def called(lowering: Callable[..., Any], node: ast.AST) -> Callable[..., Any] | None:
+    """The function of the families that a node of a lowering's tree names, but for what gives operands a type."""
+    if not isinstance(node, ast.Name) or node.id in lowering.__code__.co_varnames:
+        return None
+    other = lowering.__globals__.get(node.id)
+    ours = inspect.isfunction(other) and re.match(
+        r"pinnace\.ops\.(mindspore|lite|ascend)\.", other.__module__
+    )
+    return other if ours and other.__name__ not in ("beside", "floating", "is_float", "promoted") else None
+
+
+def operators(lowering: Callable[..., Any], node: ast.AST, seen: tuple[object, ...] = ()) -> Iterator[str]:
+    """The operators that a lowering and the functions that it calls name, in order."""
+    parts = list(ast.iter_child_nodes(node))
+    if isinstance(node, ast.Call):
+        parts = [*parts[1:], node.func]
+    for part in parts:
+        yield from operators(lowering, part, seen)
+    other = called(lowering, node)
+    if other is not None and other not in seen:
+        yield from operators(other, tree(other), (*seen, other))
+    if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") in ("b", "op"):
+        name = {"reshape": "Reshape", "transpose": "Transpose"}.get(node.attr, node.attr)
+        if name[0].isupper():
+            yield name
+    if isinstance(node, ast.Constant) and onnx.defs.has(str(node.value)):
+        yield node.value
 
 
 def evidence() -> dict[tuple[Dialect, str], Evidence]:

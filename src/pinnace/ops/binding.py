@@ -27,17 +27,14 @@ def tensors(b: Builder, value: Value) -> tuple[ir.Value, ...]:
 
 
 def int_(b: Builder, value: Value) -> int:
-    """An int known now."""
     return _number(b, value, int, "an int")
 
 
 def float_(b: Builder, value: Value) -> float:
-    """A float known now."""
     return _number(b, value, float, "a float")
 
 
 def bool_(b: Builder, value: Value) -> bool:
-    """A bool known now."""
     return _number(b, value, bool, "a bool")
 
 
@@ -58,17 +55,14 @@ def str_(b: Builder, value: Value) -> str:
 
 
 def items(b: Builder, value: Value) -> tuple[Value, ...]:
-    """A tuple of whatever it holds."""
     return value if isinstance(value, tuple) else refuse(value, "a tuple")
 
 
 def ints(b: Builder, value: Value) -> tuple[int, ...]:
-    """Ints known now."""
     return _numbers(b, value, int, "ints")
 
 
 def floats(b: Builder, value: Value) -> tuple[float, ...]:
-    """Floats known now."""
     return _numbers(b, value, float, "floats")
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 
 from pinnace.ops import signatures
-from pinnace.ops.lite.shared import NAMES
 from pinnace.ops.table import TABLE, Primitive
 from pinnace.program import Dialect
 
@@ -21,28 +21,33 @@ def _modules(room: str, names: str) -> tuple[str, ...]:
 
 _COMMON = {
     Dialect.MINDSPORE: _modules(
-        "mindspore", "activation arithmetic array conv linalg math norm parts pool reduce structure"
+        "mindspore", "activation arithmetic array conv linalg math norm pool reduce slicing structure"
     ),
     Dialect.LITE: _modules("lite", "array math nn"),
 }
 """The modules whose rows are enough for most networks; all others take 10 ms to import."""
 
-_FAMILIES = (
-    *_modules(
-        "mindspore",
-        """
-        activation adaptive arithmetic array attention bessel boxes collective constants conv counts
-        cumulative detection diagonal exchange experts factor filling image index linalg loss math
-        matrix_diagonal norm order padding parts patches pool quantized recurrent reduce resize
-        scalar segments signal slicing solve special state structure text unique views
-        """,
-    ),
-    *_modules("lite", "array detect image math nn quant recurrent sparse speech"),
-    *_modules("ascend", "custom delta"),
-)
-"""The modules that enter rows; the last one looks for rows of the others."""
+_ROOMS = ("mindspore", "lite", "ascend")
+"""The folders of the modules that enter rows; the last one looks for rows of the others."""
 
-_SHARED = frozenset(NAMES.split())
+_NAMES = """
+Abs AllGather Assign AssignAdd BinaryCrossEntropy BroadcastTo Ceil Cos Depend Elu Equal Erf FillV2
+Flatten Floor FloorDiv FloorMod GLU Gather GatherD GatherNd Greater GreaterEqual IsFinite LeakyRelu Less
+LessEqual Log Log1p LogSoftmax LogicalAnd LogicalNot LogicalOr NLLLoss Neg NonZero NotEqual OnesLike
+PartialFusion RaggedRange Range Reciprocal ReverseSequence ReverseV2 Round Rsqrt ScatterNd
+ScatterNdUpdate Select SigmoidCrossEntropyWithLogits Sin SmoothL1Loss SoftmaxCrossEntropyWithLogits
+SparseSoftmaxCrossEntropyWithLogits Sqrt Square SquaredDifference Squeeze Switch TensorScatterAdd
+Tril Triu Unique UnsortedSegmentSum Unstack ZerosLike
+"""
+"""Primitives of MindSpore Lite that mean what MindSpore's of the same name mean."""
+_SHARED = frozenset(_NAMES.split())
+
+
+def _families() -> Iterator[str]:
+    for room in _ROOMS:
+        yield from _modules(
+            room, " ".join(path.stem for path in Path(__file__).with_name(room).glob("[a-z]*.py"))
+        )
 
 
 def _enter(modules: Iterable[str]) -> None:
@@ -55,7 +60,7 @@ def find(dialect: Dialect, name: str) -> Primitive | None:
 
     MindSpore Lite's converter leaves MindSpore's primitives in a file that it has none of its own for.
     """
-    for modules in (_COMMON[dialect], _FAMILIES):
+    for modules in (_COMMON[dialect], _families()):
         row = TABLE.get((dialect, name)) or _shared(dialect, name)
         if row is not None:
             return row
@@ -77,8 +82,7 @@ def _shared(dialect: Dialect, name: str) -> Primitive | None:
 
 
 def rows() -> Iterator[Primitive]:
-    """All rows, in order of name."""
-    _enter(_FAMILIES)
+    _enter(_families())
     for name in _SHARED:
         find(Dialect.LITE, name)
     return iter(sorted(TABLE.values(), key=lambda row: (row.name, row.dialect.value)))

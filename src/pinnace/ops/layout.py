@@ -57,7 +57,6 @@ def channels_back(op: Builder, y: ir.Value, x: ir.Value) -> ir.Value:
 
 
 def channel_axis(op: Builder, x: ir.Value) -> int:
-    """The axis of the channels of an image."""
     return 1 if op.layout is Layout.NCHW else op.rank(x) - 1
 
 
@@ -91,7 +90,6 @@ def _is_weight(x: ir.Value | None) -> bool:
 
 
 def _permuted_integers(op: Builder, node: ir.Node, perm: tuple[int, ...]) -> ir.Value:
-    """A quantized weight of which the integers are reordered."""
     integers, *parameters = node.inputs
     assert integers is not None
     axis = node.attributes.get("axis")
@@ -108,7 +106,6 @@ def _turned_weight(op: Builder, integers: ir.Value, perm: tuple[int, ...]) -> ir
 
 
 def reordered_weight(tensor: ir.TensorProtocol, perm: tuple[int, ...]) -> ir.LazyTensor:
-    """Return a weight whose dimensions are reordered when it is read."""
     dims = tensor.shape.numpy()
     return ir.LazyTensor(
         lambda: ir.Tensor(np.ascontiguousarray(tensor.numpy().transpose(perm)), dtype=tensor.dtype),
@@ -119,6 +116,5 @@ def reordered_weight(tensor: ir.TensorProtocol, perm: tuple[int, ...]) -> ir.Laz
 
 
 def keeps_bytes(dims: Sequence[int], perm: tuple[int, ...]) -> bool:
-    """True if a tensor has the same bytes after its dimensions are reordered."""
     large = [p for p in perm if dims[p] != 1]
     return large == sorted(large)

@@ -4,7 +4,7 @@ A lowering is a function of a `Builder` and the primitive's arguments, named as 
 
     @primitive("Gather")
     def gather(op: Builder, params: Tensor, indices: Tensor, axis: int, batch_dims: int = 0) -> Value:
-        \"\"\"Gather; with batch_dims > 0 GatherND.\"\"\"
+        ...
 
 Arguments are bound by position from the node's inputs, then by name from its attributes: MindSpore has
 moved arguments from attributes to inputs over its versions, and this reads both. The annotation says
@@ -24,19 +24,19 @@ what the lowering needs:
 What a lowering neither takes nor names in `unused=`, as without effect on inference, must have the default of
 the primitive's signature (`ops/signatures.py`); a parameter that it takes to ignore is named there, too.
 
-Any of them may be `| None`. Arguments that several lowerings take together are a class derived from
-`Arguments`: its fields are bound as if they stood in its place. An argument after `*` comes by name: from the
-attributes, or from the inputs after those that are taken by position, which the primitive's signature names.
-So a lowering with many inputs takes those that it needs, and the rest are checked as above. An underscore at
-the end of a name (`global_`) is for Python and no part of it. The docstring's first line is the operator
-table's column "lowered to". A family of primitives is one lowering with a table (`primitives`).
+Any of them may be `| None`. A parameter without an annotation is a tensor, or of the type of its default: a
+lowering in one line is a lambda in a table (`formulas`). Arguments that several lowerings take together are
+a class derived from `Arguments`: its fields are bound as if they stood in its place. An argument after `*`
+comes by name: from the attributes, or from the inputs after those that are taken by position, which the
+primitive's signature names. So a lowering with many inputs takes those that it needs, and the rest are
+checked as above. An underscore at the end of a name (`global_`) is for Python and no part of it. A family of
+primitives is one lowering with a table (`primitives`). A lowering has a docstring where it says more than its
+name and its operators do; the operator table shows its first line (`tools/pages/make_operator_table.py`).
 """
 
 from __future__ import annotations
 
-import ast
 import inspect
-import re
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -62,6 +62,9 @@ Floats = tuple[float, ...]
 Dims = tuple[int | ir.Value, ...]
 Items = tuple[Value, ...]
 Dtype = ir.DataType
+BOOL, UINT8, INT8 = ir.DataType.BOOL, ir.DataType.UINT8, ir.DataType.INT8
+INT32, INT64 = ir.DataType.INT32, ir.DataType.INT64
+FLOAT16, FLOAT, DOUBLE = ir.DataType.FLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE
 
 Lowering = Callable[..., Value]
 _BY_NAME, _ALL_OTHERS = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_POSITIONAL
@@ -165,17 +168,7 @@ class Primitive:
     """The first parameters of the lowering, after the builder, in a family."""
 
     @property
-    def lowered_to(self) -> str:
-        """The ONNX operators that it becomes, in one line."""
-        text = inspect.getdoc(self.lowering) or _expression(self.lowering)
-        if self.given:
-            names = list(inspect.signature(self.lowering).parameters)[1:]
-            text = text.format(**dict(zip(names, self.given, strict=False)))
-        return text.partition("\n")[0]
-
-    @property
     def family(self) -> str:
-        """The module that defines it."""
         return self.lowering.__module__.rpartition(".")[2]
 
     @cached_property
@@ -185,14 +178,10 @@ class Primitive:
         return tuple(_parameter(p, p.annotation, {q.name for q in parameters}) for p in parameters)
 
     @cached_property
-    def _known(self) -> frozenset[str]:
-        taken = {name for p in self._parameters for name in p.names}
-        return signatures.WITHOUT_EFFECT | self.unused | taken
-
-    @property
     def taken(self) -> frozenset[str]:
         """The names of the arguments that the lowering takes, or that have no effect."""
-        return self._known
+        names = {name for p in self._parameters for name in p.names}
+        return signatures.WITHOUT_EFFECT | self.unused | names
 
     @cached_property
     def _by_name(self) -> frozenset[str]:
@@ -228,7 +217,7 @@ class Primitive:
         if rest:
             self._check_surplus(b, inputs, len(inputs) - len(rest))
         for name in attributes:
-            if name not in self._known:
+            if name not in self.taken:
                 self._check_attribute(b, name, attributes[name])
         with writing(b):
             return self.lowering(b, *self.given, *bound, **named)
@@ -266,16 +255,6 @@ class Primitive:
             warn(f"{self.name} has an attribute {name!r} ({value!r}) that no primitive takes: it is ignored")
 
 
-def _expression(lowering: Lowering) -> str:
-    """Return the expression that a lowering without a docstring returns, in short."""
-    (function,) = ast.parse(inspect.getsource(lowering)).body
-    assert isinstance(function, ast.FunctionDef)
-    value = function.body[-1]
-    assert isinstance(value, ast.Return)
-    assert value.value is not None
-    return f"`{re.sub(r'op[.]|op, |ir[.]DataType[.]', '', ast.unparse(value.value))}`."
-
-
 def _check(b: Builder, kind: str, name: str, value: Value, default: object) -> None:
     """Refuse an argument that is not what it is where nobody gives it."""
     if value is None or default is signatures.DERIVED:
@@ -291,6 +270,8 @@ def _check(b: Builder, kind: str, name: str, value: Value, default: object) -> N
 
 def _parameter(p: inspect.Parameter, hint: Any, all_names: set[str]) -> _Parameter:
     optional = False
+    if hint is inspect.Parameter.empty:
+        hint = Tensor if p.default is inspect.Parameter.empty else type(p.default)
     if isinstance(hint, UnionType) or typing.get_origin(hint) is typing.Union:
         members = [m for m in typing.get_args(hint) if m is not NoneType]
         optional = len(members) < len(typing.get_args(hint))
@@ -382,6 +363,12 @@ def primitives(
         return lowering
 
     return enter
+
+
+def formulas(table: Mapping[str, Lowering], dialect: Dialect = Dialect.MINDSPORE, unused: str = "") -> None:
+    """Enter lowerings under names, parted by blanks."""
+    for names, lowering in table.items():
+        primitive(*names.split(), dialect=dialect, unused=unused)(lowering)
 
 
 def _enter(row: Primitive) -> None:

@@ -35,11 +35,9 @@ class Effects:
         return self.memory[target][1] if target in self.memory else target
 
     def wrote(self, target: ir.Value, order: int, value: ir.Value) -> Effects:
-        """This memory after an assignment."""
         return Effects({**self.memory, target: (order, value)})
 
     def join(self, other: Effects) -> Effects:
-        """The memory after both."""
         if other is self or not other.memory:
             return self
         if not self.memory:

@@ -19,18 +19,18 @@ from pinnace.graph.builder import Builder
 from pinnace.graph.failures import RankUnknown, Unsupported
 from pinnace.ops.builder import LoweringBuilder
 from pinnace.ops.families import find
-from pinnace.ops.mindspore.attention import written
+from pinnace.ops.mindspore import norm
+from pinnace.ops.mindspore.attention import rotary_position_embedding, written
 from pinnace.ops.mindspore.quantized import dequantizing, stored
-from pinnace.ops.table import TABLE, Dtype, Lowering, Primitive, Tensor
+from pinnace.ops.table import BOOL, FLOAT, FLOAT16, INT8, TABLE, UINT8, Dtype, Lowering, Primitive, Tensor
 from pinnace.ops.values import Value
 from pinnace.program import Dialect
 
 PREFIX = "Custom:"
 """The beginning of the name of a primitive that is a node `Custom`; its type follows."""
 
-_FLOAT, _FLOAT16, _INT8, _INT64 = (getattr(ir.DataType, n) for n in ("FLOAT", "FLOAT16", "INT8", "INT64"))
 _LOWEST = float(np.finfo(np.float32).min)
-_OF_MASKS = (ir.DataType.BOOL, ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.FLOAT16)
+_OF_MASKS = (BOOL, INT8, UINT8, FLOAT16)
 _NOTES = """
 type reg_op_name input_names input_index optional_input_names output_names output_num output_shapes
 output_types outputs_shape
@@ -44,7 +44,6 @@ class Custom(Primitive):
     """A row for the nodes `Custom` of one type."""
 
     def lower(self, op: Builder, inputs: Sequence[Value], attributes: Mapping[str, Value]) -> Value:
-        """Lower a node, whose attributes name its inputs."""
         plain = {n: _plain(value) for n, value in attributes.items() if n not in _NOTES.split()}
         given = _named(inputs, attributes)
         for name in given:
@@ -83,7 +82,6 @@ def _items(attributes: Mapping[str, Value], name: str) -> tuple[Any, ...]:
 
 
 def custom(*names: str, unused: str = "") -> Callable[[Lowering], Lowering]:
-    """Enter a lowering for nodes `Custom` of one or more types."""
 
     def enter(lowering: Lowering) -> Lowering:
         for name in names:
@@ -95,7 +93,6 @@ def custom(*names: str, unused: str = "") -> Callable[[Lowering], Lowering]:
 
 
 def _mindspore(op: Builder, name: str, *inputs: Value) -> Value:
-    """The value of MindSpore's primitive of the same meaning."""
     row = find(Dialect.MINDSPORE, name)
     assert row is not None
     return row.lower(op, inputs, {})
@@ -107,24 +104,17 @@ def _mindspore(op: Builder, name: str, *inputs: Value) -> Value:
 @custom("RmsNorm", "FusedRmsNormNZ")
 def rms_norm(op: Builder, x: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> Value:
     """Div by the root of the mean square over gamma's dimensions, in float32, and Mul by gamma."""
-    # In the form that engines fuse.
-    wide = op.cast(x, _FLOAT)
-    mean = op.ReduceMean(op.Pow(wide, 2.0), list(range(-op.rank(gamma), 0)), keepdims=1)
-    root = op.Sqrt(mean + epsilon)
-    y = op.cast(wide / root, op.dtype(x))
-    return y * op.cast(gamma, op.dtype(x)), op.Reciprocal(root)
+    return norm.rms_norm(op, x, gamma, epsilon)
 
 
 @custom("AddRmsNorm")
 def add_rms_norm(op: Builder, x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> Value:
-    """Add, then as RmsNorm."""
     total = x1 + x2
     return *rms_norm(op, total, gamma, epsilon), total
 
 
 @custom("SwiGlu")
 def swiglu(op: Builder, x: Tensor, dim: int = -1) -> Value:
-    """Split, Sigmoid, Mul."""
     gate, up = op.ops("Split", 2, x, axis=dim, num_outputs=2)
     return gate * op.Sigmoid(gate) * up
 
@@ -140,18 +130,11 @@ def gelu(op: Builder, x: Tensor) -> Value:
 # -- rotary positions ------------------------------------------------------------------------------
 
 
-def _turned(op: Builder, x: Tensor, cos: Tensor, sin: Tensor) -> Value:
-    first, second = op.ops("Split", 2, x, axis=-1, num_outputs=2)
-    half = op.Concat(-second, first, axis=-1)
-    return x * cos + half * sin
-
-
 @custom("RotaryMul")
 def rotary_mul(
     op: Builder, x: Tensor, r1: Tensor, r2: Tensor, rotary_mode: Literal["half"] = "half"
 ) -> Value:
-    """Mul by the cosines, and Add of the turned halves by the sines."""
-    return _turned(op, x, r1, r2)
+    return rotary_position_embedding(op, x, r1, r2)
 
 
 @custom("ApplyRotaryPosEmb")
@@ -164,8 +147,7 @@ def apply_rotary(
     layout: Literal[1, 3] = 1,
     rotary_mode: Literal["half"] = "half",
 ) -> Value:
-    """As RotaryMul, of query and key."""
-    return _turned(op, query, cos, sin), _turned(op, key, cos, sin)
+    return rotary_position_embedding(op, query, cos, sin), rotary_position_embedding(op, key, cos, sin)
 
 
 @custom("FusedQKNormRopeBSH")
@@ -181,12 +163,14 @@ def norm_and_rotary(
 ) -> Value:
     """RmsNorm of every head and RotaryMul, in float32; cosines and sines are those of one half."""
     (size,) = op.static_shape(gamma_q)
-    angles = [op.Unsqueeze(op.Concat(*[op.cast(t, _FLOAT)] * 2, axis=-1), [-2]) for t in (cos, sin)]
+    angles = [op.Unsqueeze(op.Concat(*[op.cast(t, FLOAT)] * 2, axis=-1), [-2]) for t in (cos, sin)]
 
     def turned(x: Tensor, gamma: Tensor) -> Tensor:
-        heads = op.Reshape(op.cast(x, _FLOAT), [0, 0, -1, size])
+        heads = op.Reshape(op.cast(x, FLOAT), [0, 0, -1, size])
         y, _ = rms_norm(op, heads, gamma, epsilon)
-        return op.cast(op.Reshape(_turned(op, y, *angles), [0, 0, -1]), op.dtype(x))
+        return op.cast(
+            op.Reshape(rotary_position_embedding(op, y, angles[0], angles[1]), [0, 0, -1]), op.dtype(x)
+        )
 
     return turned(q, gamma_q), turned(k, gamma_k)
 
@@ -203,7 +187,7 @@ _LAYOUTS = {"BSH": "BSH", "BNSD": "BNSD", "BSND": "BSND", "BNSD_BSND": "BNSD"}
 def _heads(op: Builder, x: Tensor, layout: str, heads: int) -> Tensor:
     """As batch, heads, sequence, size of a head, in float32."""
     x = op.Reshape(x, [0, 0, heads, -1]) if layout == "BSH" else x
-    return op.cast(x if layout == "BNSD" else op.transpose(x, (0, 2, 1, 3)), _FLOAT)
+    return op.cast(x if layout == "BNSD" else op.transpose(x, (0, 2, 1, 3)), FLOAT)
 
 
 def _hidden(op: Builder, scores: Tensor, mask: Tensor) -> Tensor:
@@ -213,7 +197,7 @@ def _hidden(op: Builder, scores: Tensor, mask: Tensor) -> Tensor:
             f"has a mask of {op.dtype(mask).name.lower()}, but only bool, int8, uint8 and float16, whose "
             "numbers other than 0 hide a key, are supported"
         )
-    truth = op.cast(mask, ir.DataType.BOOL)
+    truth = op.cast(mask, BOOL)
     try:
         rank = op.rank(truth)
     except RankUnknown:  # the run fails for fewer dimensions than 4
@@ -241,7 +225,6 @@ def attention(
     inner_precise: Literal[0, 1, 4] = 1,
     block_size: Literal[0] = 0,
 ) -> Value:
-    """MatMul, Where, Softmax, MatMul."""
     if atten_mask is not None and (pre_tokens < _LONGEST or 0 < next_tokens < _LONGEST):
         raise Unsupported(
             f"shows {pre_tokens} keys before a query and {next_tokens} after it, but beside a mask only all "
@@ -290,7 +273,6 @@ def scatter(
     reduce: Literal["update"],
     axis: int = 0,
 ) -> Value:
-    """ScatterElements from the index of each batch on."""
     if op.rank(indices) != 1 and op.shape(indices)[1:] != (1,):
         raise Unsupported("has several indices for a batch, but only one is supported")
     with suppress(Unsupported):
@@ -306,7 +288,6 @@ def scatter(
 def matmul(
     op: Builder, x1: Tensor, x2: Tensor, transpose_x1: bool = False, transpose_x2: bool = False
 ) -> Value:
-    """MatMul."""
     first, second = (
         op.transpose(x, (1, 0)) if turned else x for x, turned in ((x1, transpose_x1), (x2, transpose_x2))
     )
@@ -322,18 +303,17 @@ def ascend_quant(
     src_t: Literal[1] = 1,
     dst_t: Literal[3] = 3,
     dst_type: Literal[2] = 2,
-    dtype: Dtype = _INT8,
+    dtype: Dtype = INT8,
 ) -> Value:
-    """Mul by the scale, Add of the offset, Round, Clip, Cast."""
-    if dtype is not _INT8:
+    if dtype is not INT8:
         raise Unsupported(f"stores {dtype.name.lower()}, but only int8 is supported")
-    return stored(op, op.cast(x, _FLOAT) * op.cast(scale, _FLOAT) + offset)
+    return stored(op, op.cast(x, FLOAT) * op.cast(scale, FLOAT) + offset)
 
 
 @custom("AscendDequant")
 def ascend_dequant(op: Builder, x: Tensor, deq_scale: Tensor) -> Value:
     """Cast, Mul by the scale, Cast to float16."""
-    return op.cast(op.cast(x, _FLOAT) * dequantizing(op, deq_scale), _FLOAT16)
+    return op.cast(op.cast(x, FLOAT) * dequantizing(op, deq_scale), FLOAT16)
 
 
 @custom("QuantBatchMatmul", "QuantBatchMatmulV3")
@@ -347,14 +327,14 @@ def quant_batch_matmul(
     pertoken_scale: Tensor | None = None,
     transpose_x1: bool = False,
     transpose_x2: bool = False,
-    dtype: Dtype = _FLOAT16,
+    dtype: Dtype = FLOAT16,
 ) -> Value:
     """As MindSpore's QuantBatchMatmul; an offset, which is for results of int8, must be 0."""
     known = None if offset is None else op.known(offset)
     if offset is not None and (known is None or np.any(known)):
         raise Unsupported("has an offset other than a constant of 0")
     given = (x1, x2, scale, None, bias, pertoken_scale, transpose_x1, transpose_x2, dtype)
-    if dtype not in (_FLOAT, _FLOAT16, ir.DataType.BFLOAT16):
+    if dtype not in (FLOAT, FLOAT16, ir.DataType.BFLOAT16):
         raise Unsupported(f"results in {dtype.name.lower()}, but only floats are supported")
     return _mindspore(op, "QuantBatchMatmul", *given)
 

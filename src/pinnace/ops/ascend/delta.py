@@ -15,10 +15,8 @@ from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.ops.ascend.custom import custom
 from pinnace.ops.mindspore.array import counting
-from pinnace.ops.table import Dtype, Tensor
+from pinnace.ops.table import FLOAT, FLOAT16, INT64, Dtype, Tensor
 from pinnace.ops.values import Value
-
-_FLOAT, _FLOAT16, _INT64 = ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.INT64
 
 
 @dataclass(frozen=True)
@@ -31,11 +29,11 @@ class _Tokens:
 
 
 def _tokens(op: Builder, query: Tensor, lengths: Tensor) -> _Tokens:
-    lengths = op.cast(lengths, _INT64)
+    lengths = op.cast(lengths, INT64)
     ends = op.CumSum(lengths, op.constant(0, np.int64))
     places = counting(op, op.Squeeze(op.Shape(query, start=0, end=1), [0]))
     behind = op.GreaterOrEqual(op.Unsqueeze(places, [1]), op.Unsqueeze(ends, [0]))
-    sequence = op.ReduceSum(op.cast(behind, _INT64), [1], keepdims=0)
+    sequence = op.ReduceSum(op.cast(behind, INT64), [1], keepdims=0)
     first = op.Gather(ends - lengths, sequence, axis=0)
     return _Tokens(sequence, first, op.Equal(places, first))
 
@@ -51,7 +49,7 @@ def chunk_gated_delta_rule(
     actual_seq_lengths: Tensor,
     g: Tensor,
     scale_value: float = 1.0,
-    dtype: Dtype = _FLOAT16,
+    dtype: Dtype = FLOAT16,
 ) -> Value:
     """Scan over the tokens, in float32 and rounded once."""
     tokens = _tokens(op, query, actual_seq_lengths)
@@ -72,13 +70,13 @@ def recurrent_gated_delta_rule(
     g: Tensor,
     num_accepted_tokens: Tensor | None = None,
     scale_value: float = 1.0,
-    dtype: Dtype = _FLOAT16,
+    dtype: Dtype = FLOAT16,
 ) -> Value:
     """Scan over the tokens, in float32 and rounded once; every token's state goes to its place."""
     tokens = _tokens(op, query, actual_seq_lengths)
-    slots, begin = op.cast(ssm_state_indices, _INT64), tokens.first
+    slots, begin = op.cast(ssm_state_indices, INT64), tokens.first
     if num_accepted_tokens is not None:
-        accepted = op.Gather(op.cast(num_accepted_tokens, _INT64), tokens.sequence, axis=0)
+        accepted = op.Gather(op.cast(num_accepted_tokens, INT64), tokens.sequence, axis=0)
         begin = begin + accepted - 1
     read = op.Gather(slots, begin, axis=0)
     return _delta_rule(op, (query, key, value, beta, g), state, read, slots, tokens, scale_value, dtype)
@@ -98,11 +96,11 @@ def _delta_rule(
     _, heads, *size = op.shape(state)
     if heads is None or len(size) != 2:
         raise Unsupported("needs a state of 4 dimensions, and the number of its heads fixed")
-    if dtype is not _FLOAT16:
+    if dtype is not FLOAT16:
         raise Unsupported(f"results in {dtype.name.lower()}, but only float16 is supported")
-    query, key, value, beta, g = (op.cast(x, _FLOAT) for x in given)
+    query, key, value, beta, g = (op.cast(x, FLOAT) for x in given)
     q, k = _repeated(op, query, heads) * scale, _repeated(op, key, heads)
-    held = op.cast(state, _FLOAT)
+    held = op.cast(state, FLOAT)
     scanned = q, k, value, beta, op.Exp(g), read, written, tokens.begins
     own: list[list[int | None]]
     own = [[heads, size[1]], [heads, size[1]], [heads, size[0]], [heads], [heads], [], [], []]
@@ -113,7 +111,7 @@ def _delta_rule(
     body = ir.Graph([kept, states, *inputs], results, nodes=nodes, name=op.fresh())
     nothing = op.Gather(held, op.constant(0, np.int64), axis=0)
     _, last, y = op.ops("Scan", 3, nothing, held, *scanned, body=body, num_scan_inputs=len(scanned))
-    last.type = y.type = ir.TensorType(_FLOAT)
+    last.type = y.type = ir.TensorType(FLOAT)
     last.shape, y.shape = ir.Shape(op.shape(held)), ir.Shape([None, heads, size[0]])
     return op.cast(y, dtype), op.cast(last, dtype)
 

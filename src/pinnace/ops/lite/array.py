@@ -12,11 +12,11 @@ from pinnace.graph.failures import Unsupported
 from pinnace.graph.room import span
 from pinnace.ops import binding
 from pinnace.ops.layout import permuted
-from pinnace.ops.lite.math import lite, lites
+from pinnace.ops.lite.math import lite, lite_formulas, lites
 from pinnace.ops.mindspore import slicing
 from pinnace.ops.mindspore.padding import mirrored
 from pinnace.ops.mindspore.slicing import Masks
-from pinnace.ops.table import Dims, Dtype, Floats, Ints, Tensor
+from pinnace.ops.table import BOOL, FLOAT, INT32, INT64, Dims, Dtype, Floats, Ints, Tensor
 from pinnace.ops.values import Value
 
 _NCHW, _NHWC = 0, 1
@@ -33,11 +33,6 @@ def _cast(op: Builder, x: Tensor, dst_type: Dtype) -> Value:
     return op.cast(x, dst_type)
 
 
-@lite("Concat")
-def _concat(op: Builder, *x: Tensor, axis: int = 0) -> Value:
-    return op.Concat(*x, axis=axis)
-
-
 @lite("Crop")
 def _crop(op: Builder, x: Tensor, like: Tensor, axis: int = 0, offsets: Ints = ()) -> Value:
     """Slice of dimensions from axis on, to the size of the other tensor."""
@@ -46,11 +41,6 @@ def _crop(op: Builder, x: Tensor, like: Tensor, axis: int = 0, offsets: Ints = (
     start = offsets if len(offsets) == count else [*offsets, *offsets[-1:] * count][:count]
     size = op.Shape(like, start=first)
     return op.Slice(x, start, size + np.asarray(start, np.int64), range(first, op.rank(x)))
-
-
-@lite("Fill")
-def _fill(op: Builder, value: Tensor, shape: Tensor) -> Value:
-    return op.Expand(op.scalar(value), op.cast(shape, ir.DataType.INT64))
 
 
 @lite("FormatTranspose")
@@ -82,10 +72,9 @@ def _non_max_suppression(
     score: Tensor | None = None,
     center_point_box: int = 0,
 ) -> Value:
-    """NonMaxSuppression, as int32."""
-    count = None if most is None else op.cast(most, ir.DataType.INT64)
+    count = None if most is None else op.cast(most, INT64)
     kept = op.NonMaxSuppression(boxes, scores, count, overlap, score, center_point_box=center_point_box)
-    return op.cast(kept, ir.DataType.INT32)
+    return op.cast(kept, INT32)
 
 
 @lite("OneHot")
@@ -94,21 +83,13 @@ def _one_hot(
 ) -> Value:
     """OneHot; values holds off and on, or on where off follows."""
     values = op.Concat(*[op.Reshape(v, [1]) for v in (off, values)], axis=0) if off is not None else values
-    if op.dtype(values) == ir.DataType.FLOAT:
-        return op.OneHot(op.cast(x, ir.DataType.INT64), op.scalar(depth), values, axis=axis)
+    if op.dtype(values) == FLOAT:
+        return op.OneHot(op.cast(x, INT64), op.scalar(depth), values, axis=axis)
     # Engines lack OneHot of integers.
     hot = op.OneHot(
-        op.cast(x, ir.DataType.INT64),
-        op.cast(op.scalar(depth), ir.DataType.INT64),
-        op.constant([0, 1], np.int64),
-        axis=axis,
+        op.cast(x, INT64), op.cast(op.scalar(depth), INT64), op.constant([0, 1], np.int64), axis=axis
     )
     return op.Gather(values, hot, axis=0)
-
-
-@lite("Rank")
-def _rank(op: Builder, x: Tensor) -> Value:
-    return op.constant(op.rank(x), "int32")
 
 
 @lite("Reshape")
@@ -116,41 +97,29 @@ def _reshape(op: Builder, x: Tensor, shape: Tensor | None = None) -> Value:
     """Reshape; 0 keeps a dimension."""
     if shape is None:
         raise Unsupported("has no shape")
-    return op.Reshape(x, op.cast(shape, ir.DataType.INT64))
-
-
-@lite("ScatterElements")
-def _scatter_elements(op: Builder, x: Tensor, places: Tensor, updates: Tensor, axis: int = 0) -> Value:
-    return op.ScatterElements(x, places, updates, axis=axis)
+    return op.Reshape(x, op.cast(shape, INT64))
 
 
 @lites({"Shape": "Shape", "Size": "Size"})
 def _sizes(op: Builder, op_type: str, x: Tensor) -> Value:
     """{op_type} as int32."""
-    return op.cast(op.op(op_type, x), ir.DataType.INT32)
+    return op.cast(op.op(op_type, x), INT32)
 
 
 @lite("SliceFusion")
 def _slice_fusion(op: Builder, x: Tensor, begin: Tensor, size: Tensor, axes: Ints = ()) -> Value:
     """Slice; a size of -1 is all that is left."""
-    start, count = op.cast(begin, ir.DataType.INT64), op.cast(size, ir.DataType.INT64)
+    start, count = op.cast(begin, INT64), op.cast(size, INT64)
     last = op.constant(np.iinfo(np.int64).max, np.int64)
     end = op.Where(op.Less(count, 0), last, start + count)
     return op.Slice(x, start, end, axes or None)
 
 
-@lite("Stack")
-def _stack(op: Builder, *x: Tensor, axis: int = 0) -> Value:
-    return op.Concat(*[op.Unsqueeze(v, [axis]) for v in x], axis=axis)
-
-
 @lite("TopKFusion", unused="largest")
 def _top_k_fusion(op: Builder, x: Tensor, k: Tensor, axis: int = -1, sorted_: bool = True) -> Value:
     """TopK, the largest, whatever `largest` says: the converter loses it, and the runtime does not look."""
-    values, places = op.ops(
-        "TopK", 2, x, op.Reshape(op.cast(k, ir.DataType.INT64), [1]), axis=axis, sorted=sorted_
-    )
-    return (values, op.cast(places, ir.DataType.INT32))
+    values, places = op.ops("TopK", 2, x, op.Reshape(op.cast(k, INT64), [1]), axis=axis, sorted=sorted_)
+    return (values, op.cast(places, INT32))
 
 
 @lite("Transpose")
@@ -168,10 +137,8 @@ def _unsqueeze(op: Builder, x: Tensor, axis: Ints) -> Value:
 @lite("Where")
 def _where(op: Builder, condition: Tensor, x: Tensor | None = None, y: Tensor | None = None) -> Value:
     """The choice by Where; of a condition alone NonZero."""
-    choice = None if x is None or y is None else op.Where(op.cast(condition, ir.DataType.BOOL), x, y)
-    return (
-        op.cast(op.transpose(op.NonZero(condition), (1, 0)), ir.DataType.INT32) if choice is None else choice
-    )
+    choice = None if x is None or y is None else op.Where(op.cast(condition, BOOL), x, y)
+    return op.cast(op.transpose(op.NonZero(condition), (1, 0)), INT32) if choice is None else choice
 
 
 @lite("Split")
@@ -187,7 +154,7 @@ def split(
     """Split; of ONNX's operator set 13 and newer, sizes is an input."""
     outputs = len(op.declared) or output_num or len(size_splits)
     if sizes is not None:
-        return op.ops("Split", outputs, x, op.cast(sizes, ir.DataType.INT64), axis=axis)
+        return op.ops("Split", outputs, x, op.cast(sizes, INT64), axis=axis)
     if not size_splits:
         return op.ops("Split", outputs, x, axis=axis, num_outputs=outputs)
     return op.ops("Split", outputs, x, list(size_splits), axis=axis)
@@ -211,7 +178,7 @@ def pad(
         return mirrored(op, x, binding.ints(op, paddings))
     if padding_mode not in _PADDING:
         raise Unsupported(f"has padding_mode {padding_mode}, which is not supported")
-    pairs = op.Reshape(op.cast(paddings, ir.DataType.INT64), [-1, 2])
+    pairs = op.Reshape(op.cast(paddings, INT64), [-1, 2])
     pads = op.Reshape(op.transpose(pairs, (1, 0)), [-1])
     if padding_mode:
         return op.Pad(x, pads, mode=_PADDING[padding_mode])
@@ -237,7 +204,7 @@ def strided_slice(
     if any(vars(masks).values()):
         parts = [binding.dims(op, part) for part in (begin, end, strides)]
         return _masked_slice(op, x, binding.ints(op, axes), parts, masks)
-    return op.Slice(x, *(op.cast(v, ir.DataType.INT64) for v in (begin, end, axes, strides)))
+    return op.Slice(x, *(op.cast(v, INT64) for v in (begin, end, axes, strides)))
 
 
 def _masked_slice(op: Builder, x: Tensor, axes: Ints, parts: Sequence[Dims], masks: Masks) -> Value:
@@ -252,7 +219,7 @@ def _masked_slice(op: Builder, x: Tensor, axes: Ints, parts: Sequence[Dims], mas
 @lite("TileFusion")
 def tile(op: Builder, x: Tensor, multiples: Tensor, dims: Ints = ()) -> Value:
     """Tile, of the dimensions that `dims` names, if it names any."""
-    repeats = op.cast(multiples, ir.DataType.INT64)
+    repeats = op.cast(multiples, INT64)
     if dims and dims != tuple(range(op.rank(x))):
         places = [dims.index(i) if i in dims else len(dims) for i in range(op.rank(x))]
         repeats = op.Gather(op.Concat(repeats, op.constant([1], np.int64), axis=0), places)
@@ -267,7 +234,7 @@ def constant_of_shape(
     fill = np.asarray(value[:1] or (0,), data_type.numpy())
     if sizes is None and not shape:
         raise Unsupported("has neither an input with the sizes nor the attribute shape")
-    sizes = op.vector(shape) if sizes is None else op.cast(sizes, ir.DataType.INT64)
+    sizes = op.vector(shape) if sizes is None else op.cast(sizes, INT64)
     return op.ConstantOfShape(sizes, value=ir.tensor(fill))
 
 
@@ -290,3 +257,16 @@ def split_with_overlap(
         end = min(size, borders[i + 1] + (extend_bottom[i] if extend_bottom else 0))
         parts.append(op.Slice(x, [start], [end], [split_dim]))
     return tuple(parts)
+
+
+lite_formulas(
+    {
+        "Concat": lambda op, *x, axis=0: op.Concat(*x, axis=axis),
+        "Fill": lambda op, value, shape: op.Expand(op.scalar(value), op.cast(shape, INT64)),
+        "Rank": lambda op, x: op.constant(op.rank(x), "int32"),
+        "ScatterElements": lambda op, x, places, updates, axis=0: op.ScatterElements(
+            x, places, updates, axis=axis
+        ),
+        "Stack": lambda op, *x, axis=0: op.Concat(*[op.Unsqueeze(v, [axis]) for v in x], axis=axis),
+    }
+)

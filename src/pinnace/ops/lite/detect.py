@@ -6,7 +6,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
@@ -14,7 +13,7 @@ from pinnace.graph.room import room
 from pinnace.ops.layout import channels_back, channels_first
 from pinnace.ops.lite.math import lite
 from pinnace.ops.mindspore import boxes as mindspore
-from pinnace.ops.table import Floats, Ints, Tensor
+from pinnace.ops.table import FLOAT, Floats, Ints, Tensor
 from pinnace.ops.values import Value
 from pinnace.program import Layout
 
@@ -59,7 +58,6 @@ def prior_box(
 def _prior_sizes(
     min_sizes: Ints, max_sizes: Ints, aspect_ratios: Floats, flip: bool
 ) -> list[tuple[float, float]]:
-    """Width and height of the boxes around each place."""
     ratios = [1.0]
     for ratio in aspect_ratios:
         for one in (ratio, 1 / ratio) if flip else (ratio,):
@@ -143,7 +141,6 @@ Found = tuple[Tensor, Tensor, Tensor]
 
 
 def _best_class(op: Builder, corners: Tensor, scores: Tensor, limits: _Limits) -> Found:
-    """Every box with its best class."""
     best = op.ReduceMax(scores, [2], keepdims=1)
     kept = _kept(op, corners, op.transpose(best, (0, 2, 1)), limits.shown, limits)
     box = op.Gather(kept, np.asarray(2), axis=1)
@@ -153,7 +150,6 @@ def _best_class(op: Builder, corners: Tensor, scores: Tensor, limits: _Limits) -
 
 
 def _each_class(op: Builder, corners: Tensor, scores: Tensor, limits: _Limits, most: int) -> Found:
-    """Boxes of every class by itself."""
     turned = op.transpose(scores, (0, 2, 1))
     kept = _kept(op, corners, turned, most, limits)
     label, box = (op.Gather(kept, np.asarray(i), axis=1) for i in (1, 2))
@@ -161,13 +157,8 @@ def _each_class(op: Builder, corners: Tensor, scores: Tensor, limits: _Limits, m
 
 
 def _kept(op: Builder, corners: Tensor, scores: Tensor, most: int, limits: _Limits) -> Tensor:
-    numbers = op.constant([most], np.int64), floats(op, limits.overlap), floats(op, limits.score)
-    return op.NonMaxSuppression(corners, scores, *numbers)
-
-
-def floats(op: Builder, number: float) -> Tensor:
-    """A vector of one float."""
-    return op.constant([number], np.float32)
+    overlap, score = (op.constant([limit], np.float32) for limit in (limits.overlap, limits.score))
+    return op.NonMaxSuppression(corners, scores, [most], overlap, score)
 
 
 def _shown(op: Builder, corners: Tensor, label: Tensor, box: Tensor, score: Tensor, limits: _Limits) -> Value:
@@ -182,8 +173,8 @@ def _shown(op: Builder, corners: Tensor, label: Tensor, box: Tensor, score: Tens
         return op.Unsqueeze(op.Pad(x, pads, op.like(0, x), [0]), [0])
 
     places = op.Gather(op.Squeeze(corners, [0]), op.Gather(box, order, axis=0), axis=0)
-    labels = op.cast(op.Gather(label, order, axis=0), ir.DataType.FLOAT)
-    return filled(places), filled(labels), filled(best), op.cast(count, ir.DataType.FLOAT)
+    labels = op.cast(op.Gather(label, order, axis=0), FLOAT)
+    return filled(places), filled(labels), filled(best), op.cast(count, FLOAT)
 
 
 @lite("CropAndResize")
@@ -195,7 +186,6 @@ def crop_and_resize(
     crop_size: Ints,
     extrapolation_value: float = 0.0,
 ) -> Value:
-    """As MindSpore's, bilinear."""
     return mindspore.crop_and_resize(
         op, x, boxes, box_index, crop_size, extrapolation_value=extrapolation_value
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 import numpy as np
-import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
@@ -13,14 +12,13 @@ from pinnace.ops.layout import channels_back, channels_first
 from pinnace.ops.lite.math import lite, lites
 from pinnace.ops.mindspore import image
 from pinnace.ops.mindspore.math import is_float
-from pinnace.ops.table import Ints, Lowering, OneOf, Tensor
+from pinnace.ops.table import INT64, Ints, Lowering, OneOf, Tensor
 from pinnace.ops.values import Value
 
 
-@lite("DepthToSpace", unused="format")
-def _depth_to_space(op: Builder, x: Tensor, block_size: int, mode: str = "DCR") -> Value:
-    """DepthToSpace."""
-    y = op.DepthToSpace(channels_first(op, x), blocksize=block_size, mode=mode or "DCR")
+@lites({"DepthToSpace": "DepthToSpace", "SpaceToDepth": "SpaceToDepth"}, unused="format")
+def _depth_to_space(op: Builder, op_type: str, x: Tensor, block_size: int, mode: str = "") -> Value:
+    y = op.op(op_type, channels_first(op, x), blocksize=block_size, mode=mode or None)
     return channels_back(op, y, x)
 
 
@@ -41,7 +39,7 @@ def _resize(
     wanted = op.constant((new_height, new_width), np.int64) if target is None else target
     if op.static_shape(wanted) != (2,):
         raise Unsupported(f"has a target of shape {op.shape(wanted)}, and height and width are expected")
-    factors, sizes = (wanted, None) if is_float(op, wanted) else (None, op.cast(wanted, ir.DataType.INT64))
+    factors, sizes = (wanted, None) if is_float(op, wanted) else (None, op.cast(wanted, INT64))
     # Rounding as usual is what MindSpore Lite does between aligned corners, and cutting off elsewhere.
     usual = "round_prefer_ceil" if coordinate_transform_mode == "align_corners" else "floor"
     y = op.Resize(
@@ -57,12 +55,6 @@ def _resize(
         exclude_outside=exclude_outside or None,
     )
     return channels_back(op, y, x)
-
-
-@lite("SpaceToDepth", unused="format")
-def _space_to_depth(op: Builder, x: Tensor, block_size: int) -> Value:
-    """SpaceToDepth."""
-    return channels_back(op, op.SpaceToDepth(channels_first(op, x), blocksize=block_size), x)
 
 
 _METHODS = {0: "linear", 1: "nearest", 2: "cubic"}
@@ -83,7 +75,6 @@ def blocks(
     paddings: Value = (),
     crops: Value = (),
 ) -> Value:
-    """{plain.__doc__}"""
     return channels_back(
         op, plain(op, channels_first(op, x), block_size or block_shape, paddings or crops), x
     )

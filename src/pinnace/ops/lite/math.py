@@ -5,36 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Annotated, Any, Literal
-
-import onnx_ir as ir
+from typing import Annotated, Literal
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.ops.mindspore.math import promoted
-from pinnace.ops.table import Ints, OneOf, Tensor, primitive, primitives
+from pinnace.ops.table import INT32, Ints, OneOf, Tensor, formulas, primitive, primitives
 from pinnace.ops.values import Value
 from pinnace.program import Dialect
 
 lite = partial(primitive, dialect=Dialect.LITE)
 lites = partial(primitives, dialect=Dialect.LITE)
-Activation = Callable[[Builder, Tensor, float], Tensor]
-
-
-def _one(op_type: str, **attributes: Any) -> Activation:
-    return lambda op, x, alpha: op.op(op_type, x, **attributes)
-
-
-def _with_alpha(op_type: str) -> Activation:
-    return lambda op, x, alpha: op.op(op_type, x, alpha=alpha)
-
-
-def _clip(low: float, high: float) -> Activation:
-    return lambda op, x, alpha: op.Clip(x, low, high)
-
-
-def _swish(op: Builder, x: Tensor, alpha: float) -> Value:
-    return x * op.Sigmoid(x)
+lite_formulas = partial(formulas, dialect=Dialect.LITE)
 
 
 def _celu(op: Builder, x: Tensor, alpha: float) -> Value:
@@ -43,25 +25,25 @@ def _celu(op: Builder, x: Tensor, alpha: float) -> Value:
     return op.Elu(x / alpha) * alpha
 
 
-_ACTIVATIONS: Mapping[int, Activation] = {
+_ACTIVATIONS: Mapping[int, Callable[[Builder, Tensor, float], Tensor]] = {
     0: lambda op, x, alpha: x,
-    1: _one("Relu"),
-    2: _one("Sigmoid"),
-    3: _clip(0, 6),
-    4: _with_alpha("Elu"),
-    5: _with_alpha("LeakyRelu"),
-    6: _one("Abs"),
-    7: _clip(-1, 1),
-    8: _one("Softsign"),
+    1: lambda op, x, alpha: op.Relu(x),
+    2: lambda op, x, alpha: op.Sigmoid(x),
+    3: lambda op, x, alpha: op.Clip(x, 0, 6),
+    4: lambda op, x, alpha: op.Elu(x, alpha=alpha),
+    5: lambda op, x, alpha: op.LeakyRelu(x, alpha=alpha),
+    6: lambda op, x, alpha: op.Abs(x),
+    7: lambda op, x, alpha: op.Clip(x, -1, 1),
+    8: lambda op, x, alpha: op.Softsign(x),
     9: lambda op, x, alpha: op.Softplus(x),
-    10: _one("Tanh"),
-    11: _one("Selu"),
-    12: _one("HardSwish"),
-    13: _one("HardSigmoid", alpha=1 / 6, beta=0.5),
-    14: _with_alpha("ThresholdedRelu"),
+    10: lambda op, x, alpha: op.Tanh(x),
+    11: lambda op, x, alpha: op.Selu(x),
+    12: lambda op, x, alpha: op.HardSwish(x),
+    13: lambda op, x, alpha: op.HardSigmoid(x, alpha=1 / 6, beta=0.5),
+    14: lambda op, x, alpha: op.ThresholdedRelu(x, alpha=alpha),
     15: lambda op, x, alpha: x,
-    17: _one("Sign"),
-    18: _swish,
+    17: lambda op, x, alpha: op.Sign(x),
+    18: lambda op, x, alpha: op.Mul(x, op.Sigmoid(x)),
     19: lambda op, x, alpha: op.Gelu(x),
     20: lambda op, x, alpha: op.Gelu(x, approximate="tanh"),
     27: _celu,
@@ -90,7 +72,6 @@ def _activation(
     approximate: bool = False,
     beta: float = 0.0,
 ) -> Value:
-    """The operator that activation_type names."""
     if activation_type == _HARD_TANH:
         return op.Clip(x, min_val, max_val)
     if activation_type == _HSIGMOID and beta:  # older releases write no beta, and have no use for alpha
@@ -107,7 +88,6 @@ def _add_fusion(op: Builder, op_type: str, x: Tensor, y: Tensor, activation_type
 
 @lites({"AddN": "Sum", "Maximum": "Max", "Minimum": "Min"})
 def _of_all(op: Builder, op_type: str, *x: Tensor) -> Value:
-    """{op_type}."""
     return op.op(op_type, *x)
 
 
@@ -125,13 +105,7 @@ def _lower_clip(
     min: float | None = None,
     max: float | None = None,
 ) -> Value:
-    """Clip."""
     return op.Clip(x, min if low is None else low, max if high is None else high)
-
-
-@lite("CumSum")
-def _cum_sum(op: Builder, x: Tensor, axis: Tensor, exclusive: bool = False, reverse: bool = False) -> Value:
-    return op.CumSum(x, op.scalar(axis), exclusive=exclusive, reverse=reverse)
 
 
 @lite("Eltwise")
@@ -145,16 +119,6 @@ def _exp_fusion(op: Builder, x: Tensor, base: float = -1.0, scale: float = 1.0, 
     """Exp of scale * x + shift, times the logarithm of base where that is not e."""
     factor = 1.0 if base == -1 else float(math.log(base))
     return op.Exp(_scaled(op, x, scale * factor, shift * factor))
-
-
-@lite("Mod")
-def _mod(op: Builder, x: Tensor, y: Tensor) -> Value:
-    return op.Mod(*promoted(op, x, y), fmod=1)
-
-
-@lite("PowFusion")
-def _pow_fusion(op: Builder, x: Tensor, exponent: Tensor, scale: float = 1.0, shift: float = 0.0) -> Value:
-    return op.Pow(_scaled(op, x, scale, shift), exponent)
 
 
 @lite("ReduceFusion")
@@ -173,15 +137,7 @@ def _reduce_fusion(
     return result * coeff if reduce_to_end and coeff not in (0.0, 1.0) else result
 
 
-@lite("SquaredDifference")
-def _squared_difference(op: Builder, x: Tensor, y: Tensor) -> Value:
-    """Sub, and Mul with itself."""
-    difference = x - y
-    return difference * difference
-
-
 def _scaled(op: Builder, x: Tensor, scale: float, shift: float) -> Tensor:
-    """Mul by a scale, Add of a shift."""
     y = x if scale == 1 else x * scale
     return y if shift == 0 else y + shift
 
@@ -215,8 +171,19 @@ def arg(
     out_max_value: bool = False,
 ) -> Value:
     """{op_type} as int32; {reduction} for the value."""
-    index = op.cast(op.op(op_type, x, axis=axis, keepdims=int(keep_dims)), ir.DataType.INT32)
+    index = op.cast(op.op(op_type, x, axis=axis, keepdims=int(keep_dims)), INT32)
     if not out_max_value and len(op.declared) < 2:
         return index
     value = op.op(reduction, x, [axis], keepdims=int(keep_dims))
     return value if len(op.declared) < 2 else (index, value)
+
+
+lite_formulas(
+    {
+        "CumSum": lambda op, x, axis, exclusive=False, reverse=False: op.CumSum(
+            x, op.scalar(axis), exclusive=exclusive, reverse=reverse
+        ),
+        "Mod": lambda op, x, y: op.Mod(*promoted(op, x, y), fmod=1),
+        "PowFusion": lambda op, x, y, scale=1.0, shift=0.0: op.Pow(_scaled(op, x, scale, shift), y),
+    }
+)

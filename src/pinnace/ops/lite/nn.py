@@ -11,7 +11,7 @@ from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.graph.room import room
 from pinnace.ops.layout import channel_axis, channels_back, channels_first, permuted
-from pinnace.ops.lite.math import activated, lite, lites
+from pinnace.ops.lite.math import activated, lite, lite_formulas, lites
 from pinnace.ops.mindspore.conv import reached
 from pinnace.ops.table import Arguments, Ints, Tensor
 from pinnace.ops.values import Value
@@ -123,19 +123,10 @@ def _last_two_swapped(op: Builder, x: Tensor) -> Tensor:
 @lite("BatchNorm", unused="format")
 def _batch_norm(op: Builder, x: Tensor, mean: Tensor, variance: Tensor, epsilon: float = 1e-05) -> Value:
     """BatchNormalization with scale 1 and bias 0."""
-    ones = mean / mean if op.known(mean) is None else op.constant(np.ones_like(op.known(mean)))
-    zeros = ones - ones if op.known(mean) is None else op.constant(np.zeros_like(op.known(mean)))
+    known = op.known(mean)
+    ones = mean / mean if known is None else op.constant(np.ones_like(known))
+    zeros = ones - ones if known is None else op.constant(np.zeros_like(known))
     return fused_batch_norm(op, x, ones, zeros, mean, variance, epsilon)
-
-
-@lite("BiasAdd", unused="format")
-def _bias_add(op: Builder, x: Tensor, bias: Tensor) -> Value:
-    return x + _aligned(op, bias, x, channel_axis(op, x))
-
-
-@lite("Dropout", unused="keep_prob")
-def _dropout(op: Builder, x: Tensor) -> Value:
-    return x
 
 
 @lite("FullConnection", unused="has_bias")
@@ -148,7 +139,6 @@ def _full_connection(
     use_axis: bool = False,
     activation_type: int = 0,
 ) -> Value:
-    """Flatten, Gemm with the weight transposed, and the fused activation."""
     flat = op.Flatten(x, axis=axis if use_axis else 1)
     return activated(op, op.Gemm(flat, weight, bias, transB=1), activation_type)
 
@@ -186,7 +176,6 @@ def _layer_norm_fusion(
     begin_norm_axis: int = -1,
     epsilon: float = 1e-05,
 ) -> Value:
-    """LayerNormalization."""
     sizes = op.static_shape(x)[op.axis(begin_norm_axis, x) :] if scale is None else ()
     scale = op.constant(np.ones(room(*sizes), np.float32)) if scale is None else scale
     return op.LayerNormalization(x, scale, bias, axis=begin_norm_axis, epsilon=epsilon)
@@ -219,7 +208,6 @@ def _mat_mul_fusion(
     transpose_b: bool = False,
     activation_type: int = 0,
 ) -> Value:
-    """Gemm of matrices, MatMul of more; and the fused activation."""
     if (op.rank(x) == op.rank(y) and op.rank(y) == 2) and op.dtype(x).is_floating_point():
         result = op.Gemm(x, y, bias, transA=int(transpose_a), transB=int(transpose_b))
         return activated(op, result, activation_type)
@@ -227,11 +215,6 @@ def _mat_mul_fusion(
     right = _last_two_swapped(op, y) if transpose_b else y
     result = op.MatMul(left, right)
     return activated(op, result if bias is None else result + bias, activation_type)
-
-
-@lite("PReLUFusion", unused="channel_shared")
-def _p_relu_fusion(op: Builder, x: Tensor, slope: Tensor) -> Value:
-    return op.PRelu(x, _aligned(op, op.Reshape(slope, [-1]), x, channel_axis(op, x)))
 
 
 @lite("ScaleFusion")
@@ -251,14 +234,13 @@ def _scale_fusion(
 
 @lite("Softmax")
 def _softmax(op: Builder, x: Tensor, axis: Ints = (-1,)) -> Value:
-    return op.Softmax(x, axis=first(op, axis, -1))
+    return op.Softmax(x, axis=axis[0] if axis else -1)
 
 
 @lite("FusedBatchNorm", unused="momentum mode")
 def fused_batch_norm(
     op: Builder, x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, epsilon: float = 1e-4
 ) -> Tensor:
-    """BatchNormalization."""
     y = op.BatchNormalization(channels_first(op, x), scale, bias, mean, variance, epsilon=epsilon)
     return channels_back(op, y, x)
 
@@ -271,11 +253,6 @@ def _aligned(op: Builder, operand: Tensor, x: Tensor, axis: int) -> Tensor:
         if missing <= 0
         else op.Unsqueeze(operand, range(op.rank(operand), op.rank(operand) + missing))
     )
-
-
-def first(op: Builder, numbers: Ints, otherwise: int) -> int:
-    """The first of numbers, if there are any."""
-    return numbers[0] if numbers else otherwise
 
 
 @lite("AdderFusion", unused="format kernel_size in_channel out_channel mode")
@@ -312,3 +289,15 @@ def adder(
     if bias is not None:
         y = y + op.Unsqueeze(bias, [1, 2])
     return channels_back(op, activated(op, y, kernel.activation_type), x)
+
+
+lite_formulas(
+    {
+        "BiasAdd": lambda op, x, bias: x + _aligned(op, bias, x, channel_axis(op, x)),
+        "Dropout": lambda op, x: x,
+        "PReLUFusion": lambda op, x, slope: op.PRelu(
+            x, _aligned(op, op.Reshape(slope, [-1]), x, channel_axis(op, x))
+        ),
+    },
+    unused="format keep_prob channel_shared",
+)

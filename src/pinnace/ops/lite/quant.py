@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-import onnx_ir as ir
-
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.ops.lite.math import lite
 from pinnace.ops.mindspore import quantized
 from pinnace.ops.mindspore.math import is_float
-from pinnace.ops.table import Ints, Tensor
+from pinnace.ops.table import FLOAT, Ints, Tensor
 from pinnace.ops.values import Value
 
 
@@ -37,7 +35,7 @@ def _dynamic_quant(
 ) -> Value:
     """DynamicQuantizeLinear and DequantizeLinear; without offset, or by channel, Div, Round, Mul."""
     if not symmetric and not activation_channel:
-        return op.DequantizeLinear(*op.ops("DynamicQuantizeLinear", 3, op.cast(x, ir.DataType.FLOAT)))
+        return op.DequantizeLinear(*op.ops("DynamicQuantizeLinear", 3, op.cast(x, FLOAT)))
     kept = [op.axis(a, x) for a in prefer_axes or (prefer_axis,)] if activation_channel else []
     others = [a for a in range(op.rank(x)) if a not in kept]
     if symmetric:

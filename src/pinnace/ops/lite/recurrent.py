@@ -7,9 +7,9 @@ import onnx_ir as ir
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.ops import binding
-from pinnace.ops.lite.math import lite
+from pinnace.ops.lite.math import lite, lite_formulas
 from pinnace.ops.mindspore import recurrent
-from pinnace.ops.table import Dims, Dtype, Ints, Tensor
+from pinnace.ops.table import INT32, INT64, Dims, Dtype, Ints, Tensor
 from pinnace.ops.values import Value
 
 
@@ -30,18 +30,7 @@ def lstm(
         layers = (input_size, hidden_size, num_layers, has_bias, bidirectional)
         return recurrent.lstm(op, x, h, c, w, *layers)[:3]
     weights, recurrence, bias, *states = rest
-    return op.ops(
-        "LSTM",
-        3,
-        x,
-        weights,
-        recurrence,
-        bias,
-        None,
-        *states,
-        hidden_size=op.static_shape(recurrence)[2],
-        direction="bidirectional" if op.static_shape(weights)[0] == 2 else "forward",
-    )
+    return _layer(op, "LSTM", 3, x, weights, recurrence, bias, None, *states)
 
 
 @lite("GRU", unused="bidirectional")
@@ -55,49 +44,21 @@ def _gru(
     lengths: Tensor | None = None,
 ) -> Value:
     """GRU, which resets before the product."""
-    return op.ops(
-        "GRU",
-        2,
-        x,
-        weights,
-        recurrence,
-        bias,
-        None if lengths is None else op.cast(lengths, ir.DataType.INT32),
-        start,
-        hidden_size=op.static_shape(recurrence)[2],
-        direction="bidirectional" if op.static_shape(weights)[0] == 2 else "forward",
-    )
+    lengths = None if lengths is None else op.cast(lengths, INT32)
+    return _layer(op, "GRU", 2, x, weights, recurrence, bias, lengths, start)
 
 
-@lite("TensorArrayRead", unused="handle")
-def _tensor_array_read(op: Builder, handle: Tensor, index: Tensor, flow: Tensor) -> Value:
-    return op.Gather(flow, op.scalar(index), axis=0)
-
-
-@lite("TensorArrayWrite", unused="handle")
-def _tensor_array_write(op: Builder, handle: Tensor, index: Tensor, item: Tensor, flow: Tensor) -> Value:
-    return list_set_item(op, flow, index, item)
-
-
-@lite("TensorListFromTensor", unused="element_shape element_dtype shape_type")
-def _tensor_list_from_tensor(op: Builder, x: Tensor, element_shape: Value = None) -> Value:
-    return x
-
-
-@lite("TensorListGetItem", unused="element_shape element_dtype")
-def _tensor_list_get_item(op: Builder, items: Tensor, index: Tensor, element_shape: Value = None) -> Value:
-    return op.Gather(items, op.scalar(index), axis=0)
+def _layer(
+    op: Builder, op_type: str, outputs: int, x: Tensor, weights: Tensor, recurrence: Tensor, *rest: Value
+) -> Value:
+    direction = "bidirectional" if op.static_shape(weights)[0] == 2 else "forward"
+    hidden = op.static_shape(recurrence)[2]
+    return op.ops(op_type, outputs, x, weights, recurrence, *rest, hidden_size=hidden, direction=direction)
 
 
 @lite("TensorListReserve", unused="shape_type")
 def _tensor_list_reserve(op: Builder, element_shape: Dims, count: Dims, element_dtype: Dtype) -> Value:
-    """Expand of zero."""
     return _zeros(op, (*count, *element_shape), element_dtype)
-
-
-@lite("TensorListStack", unused="element_shape element_dtype num_elements")
-def _tensor_list_stack(op: Builder, items: Tensor, element_shape: Value = None) -> Value:
-    return op.Identity(items)
 
 
 # -- lists of tensors: a list is one tensor, whose first dimension counts its members -----------------
@@ -105,8 +66,7 @@ def _tensor_list_stack(op: Builder, items: Tensor, element_shape: Value = None) 
 
 @lite("TensorListSetItem", unused="element_dtype")
 def list_set_item(op: Builder, items: Tensor, index: Tensor, item: Tensor) -> Value:
-    """ScatterND."""
-    place = op.reshape(op.cast(index, ir.DataType.INT64), [1, 1])
+    place = op.reshape(op.cast(index, INT64), [1, 1])
     return op.ScatterND(items, place, op.Unsqueeze(item, [0]))
 
 
@@ -121,3 +81,15 @@ def _zeros(op: Builder, dims: Dims, dtype: ir.DataType) -> Tensor:
     if any(isinstance(d, int) and d < 0 for d in dims):
         raise Unsupported(f"makes a list of tensors of shape {list(dims)[1:]}, which must be fixed")
     return op.Expand(op.constant(0, dtype.numpy()), op.vector(dims))
+
+
+lite_formulas(
+    {
+        "TensorArrayRead": lambda op, handle, index, flow: op.Gather(flow, op.scalar(index), axis=0),
+        "TensorArrayWrite": lambda op, handle, index, item, flow: list_set_item(op, flow, index, item),
+        "TensorListFromTensor": lambda op, x, element_shape=None: x,
+        "TensorListGetItem": lambda op, x, index, element_shape=None: op.Gather(x, op.scalar(index), axis=0),
+        "TensorListStack": lambda op, x, element_shape=None: op.Identity(x),
+    },
+    unused="handle element_shape element_dtype num_elements shape_type",
+)

@@ -40,7 +40,6 @@ def _affine(
     activation_type: int = 0,
     transpose_b: bool = True,
 ) -> Value:
-    """As Splice, MatMul, Add, and the fused activation."""
     spliced = op.tensor(splice(op, x, context))
     y = op.MatMul(spliced, op.transpose(weight, (1, 0)) if transpose_b else weight)
     return activated(op, y if bias is None else y + bias, activation_type)

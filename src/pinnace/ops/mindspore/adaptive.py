@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.room import room, span
 from pinnace.ops import binding
 from pinnace.ops.mindspore.array import counting
 from pinnace.ops.mindspore.pool import with_indices
-from pinnace.ops.table import Tensor, primitives
+from pinnace.ops.table import DOUBLE, Tensor, primitives
 from pinnace.ops.values import Value
 
 
@@ -26,13 +25,11 @@ from pinnace.ops.values import Value
     }
 )
 def adaptive(op: Builder, rank: int, x: Tensor, output_size: Value) -> Value:
-    """GlobalAveragePool, AveragePool, or MatMul with weights of means."""
     return _adaptive_average(op, x, _sizes(op, output_size, rank))
 
 
 @primitives({"AdaptiveMaxPool1D": 1, "AdaptiveMaxPool2D": 2, "AdaptiveMaxPool3D": 3})
 def adaptive_with_indices(op: Builder, rank: int, x: Tensor, output_size: Value) -> Value:
-    """MaxPool, or Gather of every cell, ReduceMax and ArgMax."""
     value, place = _adaptive_max(op, x, _sizes(op, output_size, rank))
     return value, op.cast(place, op.result(place, 1))
 
@@ -50,7 +47,7 @@ def _adaptive_average(op: Builder, x: Tensor, sizes: Sequence[int | None]) -> Te
         rest = [op.dim(x, i) if s is None else s for i, s in enumerate(sizes, first)]
         return op.Expand(op.like(0, x), op.vector([*lead, *rest]))
     if own.is_integer():
-        x = _averaged_along(op, op.cast(x, ir.DataType.DOUBLE), sizes)
+        x = _averaged_along(op, op.cast(x, DOUBLE), sizes)
         # Cut off towards zero; a mean that float64 has just below an integer is that integer.
         return op.cast(op.Round(x * 2.0**20) / 2.0**20, own)
     if all(s == 1 for s in sizes):

@@ -6,12 +6,13 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.room import span
 from pinnace.ops.mindspore.math import beside, promoted
-from pinnace.ops.table import Dims, Dtype, Ints, Tensor, primitive, primitives
+from pinnace.ops.table import BOOL, INT64, Dims, Dtype, Ints, Tensor, formulas, primitive, primitives
 from pinnace.ops.values import Value
 
 # -- shape -----------------------------------------------------------------------------------------
@@ -52,11 +53,6 @@ def _cast(op: Builder, x: Value, dtype: Dtype) -> Value:
     return op.cast(op.tensor(x), dtype)
 
 
-@primitive("Clone", "Copy")
-def _clone(op: Builder, x: Tensor) -> Value:
-    return op.Identity(x)
-
-
 @primitives({"DataFormatDimMap": False, "DataFormatVecPermute": True})
 def _data_format_dim_map(
     op: Builder, of_vector: bool, x: Tensor, *, src_format: str = "NHWC", dst_format: str = "NCHW"
@@ -68,29 +64,14 @@ def _data_format_dim_map(
     return op.Gather(op.constant(places, op.dtype(x).numpy()), x)
 
 
-@primitive("ExpandAs")
-def _expand_as(op: Builder, x: Tensor, other: Tensor) -> Value:
-    return op.Expand(x, op.Shape(other))
-
-
 @primitive("ExpandDims", "Unsqueeze")
 def _expand_dims(op: Builder, x: Value, axis: int) -> Value:
     return op.Unsqueeze(op.tensor(x), [axis])
 
 
-@primitive("Flatten")
-def _flatten(op: Builder, x: Tensor, axis: int = 1) -> Value:
-    return op.Flatten(x, axis=axis)
-
-
 @primitive("MaskedFill", "MaskedFillScalar")
 def _masked_fill(op: Builder, x: Tensor, mask: Tensor, value: Value) -> Value:
     return op.Where(mask, beside(op, value, x), x)
-
-
-@primitive("Rank")
-def _rank(op: Builder, x: Tensor) -> Value:
-    return op.rank(x)
 
 
 @primitive("Reshape", "View", "ReshapeExt", "reshape_", "TransShape", unused="out_shape")
@@ -101,7 +82,7 @@ def _reshape(op: Builder, x: Tensor, shape: Dims) -> Value:
 @primitive("ReverseSequence")
 def _reverse_sequence(op: Builder, x: Tensor, seq_lengths: Tensor, seq_dim: int, batch_dim: int = 0) -> Value:
     """ReverseSequence, where the first two dimensions are batch and sequence."""
-    lengths = op.cast(seq_lengths, ir.DataType.INT64)
+    lengths = op.cast(seq_lengths, INT64)
     rest = [i for i in range(op.rank(x)) if i not in (op.axis(seq_dim, x), op.axis(batch_dim, x))]
     perm = [op.axis(batch_dim, x), op.axis(seq_dim, x), *rest]
     turned = op.ReverseSequence(op.transpose(x, perm), lengths, batch_axis=0, time_axis=1)
@@ -118,23 +99,11 @@ def _reverse_v2(op: Builder, x: Tensor, axis: Ints) -> Value:
 
 @primitive("Select", "SelectV2", "Where")
 def _select(op: Builder, condition: Tensor, x: Value, y: Value) -> Value:
-    """Where."""
-    return op.Where(*_narrow(op, op.cast(condition, ir.DataType.BOOL), *promoted(op, x, y)))
-
-
-@primitive("TensorShape", "DynamicShape")
-def _tensor_shape(op: Builder, x: Tensor) -> Value:
-    return op.vector(op.dims(x))
-
-
-@primitive("TExt")
-def _t_ext(op: Builder, x: Tensor) -> Value:
-    return op.transpose(x, range(op.rank(x))[::-1])
+    return op.Where(*_narrow(op, op.cast(condition, BOOL), *promoted(op, x, y)))
 
 
 @primitive("Tile", "Repeat")
 def _tile(op: Builder, x: Tensor, dims: Dims) -> Value:
-    """Tile."""
     missing = len(dims) - op.rank(x)
     x = op.Unsqueeze(x, range(missing)) if missing > 0 else x
     return op.Tile(x, op.vector((1,) * -missing + tuple(dims)))
@@ -148,18 +117,7 @@ def _to_device(op: Builder, x: Tensor, *, dtype: Dtype | None = None) -> Value:
 
 @primitive("Transpose", "ConjugateTranspose")
 def _transpose(op: Builder, x: Tensor, perm: Ints) -> Value:
-    """Transpose."""
     return op.transpose(x, [op.axis(p, x) for p in perm])
-
-
-@primitive("TypeAs", "ToOther", unused="non_blocking copy")
-def _type_as(op: Builder, x: Tensor, other: Tensor) -> Value:
-    return op.cast(x, op.dtype(other))
-
-
-@primitive("ViewAs")
-def _view_as(op: Builder, x: Tensor, other: Tensor) -> Value:
-    return op.reshape(x, op.dims(other))
 
 
 def kept(op: Builder, dims: Dims) -> Tensor:
@@ -187,7 +145,6 @@ def one_free(op: Builder, dims: Dims) -> Dims:
 
 @primitive("FlattenExt")
 def flatten_ext(op: Builder, x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Value:
-    """Reshape."""
     if op.rank(x) == 0:
         return op.reshape(x, [1])
     first, last = op.axis(start_dim, x), op.axis(end_dim, x)
@@ -227,6 +184,12 @@ def filled(op: Builder, number: float | int | bool, dims: Sequence[int | ir.Valu
         return op.constant(np.full(known, number, dtype.numpy()))
     value = ir.tensor(np.asarray([number], dtype.numpy()))
     return op.ConstantOfShape(op.vector(dims), value=value)
+
+
+def as_declared(op: Builder, array: npt.NDArray[np.generic], otherwise: ir.DataType) -> Tensor:
+    """A constant in the type that the file declares."""
+    declared = op.declared[0] if op.declared else None
+    return op.constant(array, (otherwise if declared is None else declared.dtype).numpy())
 
 
 def counting(op: Builder, count: int | Tensor) -> Tensor:
@@ -270,3 +233,18 @@ def unravel_index(op: Builder, indices: Tensor, dims: Ints) -> Value:
     kind = op.dtype(indices).numpy()
     part = op.Unsqueeze(indices, [0]) / op.constant(steps, kind)
     return op.Mod(part, op.constant([[d] for d in dims], kind))
+
+
+formulas(
+    {
+        "Clone Copy": lambda op, x: op.Identity(x),
+        "ExpandAs": lambda op, x, other: op.Expand(x, op.Shape(other)),
+        "Flatten": lambda op, x, axis=1: op.Flatten(x, axis=axis),
+        "Rank": lambda op, x: op.rank(x),
+        "TensorShape DynamicShape": lambda op, x: op.vector(op.dims(x)),
+        "TExt": lambda op, x: op.transpose(x, range(op.rank(x))[::-1]),
+        "TypeAs ToOther": lambda op, x, other: op.cast(x, op.dtype(other)),
+        "ViewAs": lambda op, x, other: op.reshape(x, op.dims(other)),
+    },
+    unused="non_blocking copy",
+)

@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import onnx_ir as ir
 
+from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.ops.builder import LoweringBuilder
 from pinnace.ops.mindspore.array import counting
-from pinnace.ops.table import Arguments, Tensor, Tensors, primitive, primitives
+from pinnace.ops.table import BOOL, FLOAT, INT64, Arguments, Tensor, Tensors, primitive, primitives
 from pinnace.ops.values import Value
 
-_FLOAT, _INT64 = ir.DataType.FLOAT, ir.DataType.INT64
 _LAYOUTS = {"0": "BSH", "1": "BNSD", "2": "SBH", "3": "BSND", "4": "TND", "8": "BNSD_BSND"}
 _EVERYTHING = 2147483647
 _LOWEST = float(np.finfo(np.float32).min)
@@ -36,7 +35,6 @@ class _Layout:
 
     @staticmethod
     def of(name: str, heads: int) -> _Layout:
-        """A layout by name or by number."""
         found = _LAYOUTS.get(name, name)
         if found not in ("BSH", "BNSD", "SBH", "BSND", "BNSD_BSND"):
             raise Unsupported(f"has the layout {found}, but only BSH, SBH, BSND, BNSD and BNSD_BSND work")
@@ -61,7 +59,6 @@ class _Layout:
         return op.reshape(x, [op.dim(x, 0), op.dim(x, 1), self.heads, size // self.heads])
 
     def together(self, op: LoweringBuilder, y: Tensor) -> Tensor:
-        """The inverse of `apart`."""
         match self.name:
             case "BNSD":
                 return y
@@ -93,7 +90,7 @@ def _grouped_product(op: LoweringBuilder, x: Tensor, y: Tensor) -> Tensor:
     return op.reshape(product, [op.dim(x, 0), many, rows, op.dim(y, 3)])
 
 
-def _fixed(op: LoweringBuilder, x: Tensor, *axes: int) -> tuple[int, ...]:
+def _fixed(op: Builder, x: Tensor, *axes: int) -> tuple[int, ...]:
     sizes = tuple(d for d in (op.shape(x)[a] for a in axes) if d is not None)
     if len(sizes) != len(axes):
         raise Unsupported("needs the number of heads fixed")
@@ -104,7 +101,7 @@ def _hidden(op: LoweringBuilder, scores: Tensor, mask: Tensor | None) -> Tensor:
     """Scores with the lowest number where the mask, which may lack dimensions, is not zero."""
     if mask is None:
         return scores
-    truth = op.cast(mask, ir.DataType.BOOL)
+    truth = op.cast(mask, BOOL)
     if op.rank(truth) == 3:
         truth = op.Unsqueeze(truth, [1])
     return op.Where(truth, op.like(_LOWEST, scores), scores)
@@ -129,7 +126,7 @@ def _band_mask(op: LoweringBuilder, q: Tensor, k: Tensor, mode: int, pre: int, f
 
 def _beyond(op: LoweringBuilder, k: Tensor, lengths: Value) -> Tensor:
     """(batch, 1, 1, keys): the keys behind the length of each batch."""
-    counts = op.reshape(op.cast(op.tensor(lengths), _INT64), [-1, 1, 1, 1])
+    counts = op.reshape(op.cast(op.tensor(lengths), INT64), [-1, 1, 1, 1])
     return op.GreaterOrEqual(counting(op, op.dim(k, 2)), counts)
 
 
@@ -173,7 +170,6 @@ def flash_attention_score(
     keep_prob: float = 1.0,
     masking: _Masking,
 ) -> Value:
-    """MatMul, Where, Softmax, MatMul."""
     if drop_mask is not None and keep_prob < 1:
         raise Unsupported("drops elements, which is for training")
     layout = _Layout.of(masking.input_layout, head_num)
@@ -190,7 +186,7 @@ def flash_attention_score(
 
 
 def _shifted(op: LoweringBuilder, scores: Tensor, shift: Tensor | None) -> Tensor:
-    return scores if shift is None else scores + op.cast(shift, _FLOAT)
+    return scores if shift is None else scores + op.cast(shift, FLOAT)
 
 
 def _qkv(op: LoweringBuilder, layout: _Layout, query: Tensor, *keys_and_values: Tensor) -> tuple[Tensor, ...]:
@@ -200,7 +196,7 @@ def _qkv(op: LoweringBuilder, layout: _Layout, query: Tensor, *keys_and_values: 
         (size,) = _fixed(op, q, 3)
         (width,) = _fixed(op, keys_and_values[0], 2)
         few = _Layout(layout.name, width // size)
-    return tuple(op.cast(x, _FLOAT) for x in (q, *(few.apart(op, x) for x in keys_and_values)))
+    return tuple(op.cast(x, FLOAT) for x in (q, *(few.apart(op, x) for x in keys_and_values)))
 
 
 @primitives(
@@ -249,13 +245,13 @@ def attention_for_inference(
 # -- rotary positions ------------------------------------------------------------------------------
 
 
-def _turned(op: LoweringBuilder, x: Tensor) -> Tensor:
+def _turned(op: Builder, x: Tensor) -> Tensor:
     """The second half negative and before the first."""
     first, second = op.ops("Split", 2, x, axis=-1, num_outputs=2)
     return op.Concat(-second, first, axis=-1)
 
 
-def _turned_pairs(op: LoweringBuilder, x: Tensor) -> Tensor:
+def _turned_pairs(op: Builder, x: Tensor) -> Tensor:
     """Of each pair the second negative and before the first."""
     (size,) = _fixed(op, x, -1)
     lead = op.dims(x, stop=-1)
@@ -264,9 +260,7 @@ def _turned_pairs(op: LoweringBuilder, x: Tensor) -> Tensor:
 
 
 @primitive("RotaryPositionEmbedding")
-def rotary_position_embedding(
-    op: LoweringBuilder, x: Tensor, cos: Tensor, sin: Tensor, mode: int = 0
-) -> Value:
+def rotary_position_embedding(op: Builder, x: Tensor, cos: Tensor, sin: Tensor, mode: int = 0) -> Value:
     """Mul by the cosines, and Add of the turned halves or pairs by the sines."""
     turned = _turned_pairs(op, x) if mode else _turned(op, x)
     return x * cos + turned * sin
@@ -300,7 +294,7 @@ def reshape_and_cache(
     slot_mapping: Tensor,
 ) -> Value:
     """ScatterND into the slots of the caches, which hold the result from here on."""
-    slots = op.Unsqueeze(op.reshape(op.cast(slot_mapping, _INT64), [-1]), [1])
+    slots = op.Unsqueeze(op.reshape(op.cast(slot_mapping, INT64), [-1]), [1])
     for new, cache in ((key, key_cache), (value, value_cache)):
         if new is None or cache is None:
             continue
@@ -327,14 +321,14 @@ def paged_attention(
 ) -> Value:
     """Gather of the blocks of each sequence, then MatMul, Where, Softmax, MatMul."""
     (size,) = _fixed(op, key_cache, 3)
-    blocks = op.Max(op.cast(block_tables, _INT64), op.constant(0, np.int64))
+    blocks = op.Max(op.cast(block_tables, INT64), op.constant(0, np.int64))
 
     def gathered(cache: Tensor) -> Tensor:
-        parts = op.Gather(op.cast(op.memory.effects.read(cache), _FLOAT), blocks, axis=0)
+        parts = op.Gather(op.cast(op.memory.effects.read(cache), FLOAT), blocks, axis=0)
         return op.transpose(op.reshape(parts, [op.dim(blocks, 0), -1, kv_head_num, size]), (0, 2, 1, 3))
 
     k, v = gathered(key_cache), gathered(value_cache)
-    q = op.cast(op.reshape(query, [-1, head_num, 1, size]), _FLOAT)
+    q = op.cast(op.reshape(query, [-1, head_num, 1, size]), FLOAT)
     scores = _hidden(op, _scores(op, q, k) * scale_value, _beyond(op, k, context_lens))
     y = op.cast(_mixed(op, scores, v), op.dtype(query))
     return op.Reshape(y, op.Shape(query))
@@ -357,7 +351,7 @@ def written(op: LoweringBuilder, cache: Tensor, indices: Tensor, updates: Tensor
     """A cache with updates along an axis, from the index of each batch on."""
     place = op.axis(axis, updates)
     steps = counting(op, op.dim(updates, place))
-    starts = op.reshape(op.cast(indices, _INT64), [-1, *[1] * (op.rank(updates) - 1)])
+    starts = op.reshape(op.cast(indices, INT64), [-1, *[1] * (op.rank(updates) - 1)])
     places = starts + op.reshape(steps, [-1, *[1] * (op.rank(updates) - 1 - place)])
     places = op.Expand(places, op.Shape(updates))
     return op.ScatterElements(cache, places, updates, axis=place)

@@ -11,11 +11,10 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
-import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.ops.mindspore.special import NODES, gauss_points, in_float64, polynomial
-from pinnace.ops.table import Tensor, Tensors, primitives
+from pinnace.ops.table import DOUBLE, Tensor, Tensors, primitives
 from pinnace.ops.values import Value
 
 
@@ -92,11 +91,7 @@ def _bessel_y(op: Builder, x: Tensor, order: int) -> Tensor:
     value = _near_or_far(op, x, wave - rest, _waves(op, x, order)[1])
     value = op.Where(op.LessOrEqual(x, 0.0), -math.inf, value)
     # MindSpore's Y1 of 0 is NaN but in float64.
-    return (
-        op.Where(op.Equal(x, 0.0), math.nan, value)
-        if order and op.result(x) is not ir.DataType.DOUBLE
-        else value
-    )
+    return op.Where(op.Equal(x, 0.0), math.nan, value) if order and op.result(x) is not DOUBLE else value
 
 
 @primitives(

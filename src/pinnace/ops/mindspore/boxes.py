@@ -7,17 +7,16 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
 from pinnace.graph.room import room, span
+from pinnace.ops import binding
 from pinnace.ops.mindspore.array import counting
+from pinnace.ops.mindspore.cumulative import repeated
 from pinnace.ops.mindspore.math import trunc
-from pinnace.ops.running import repeated
-from pinnace.ops.table import Floats, Ints, Tensor, Tensors, primitive
+from pinnace.ops.table import BOOL, FLOAT, INT32, INT64, UINT8, Floats, Ints, Tensor, Tensors, primitive
 from pinnace.ops.values import Value
-
-_INT32, _INT64 = ir.DataType.INT32, ir.DataType.INT64
 
 # -- regions ---------------------------------------------------------------------------------------
 
@@ -45,7 +44,7 @@ def roi_align(
     return op.RoiAlign(
         features,
         op.cast(corners, op.dtype(features)),
-        op.cast(op.Squeeze(number, [1]), _INT64),
+        op.cast(op.Squeeze(number, [1]), INT64),
         coordinate_transformation_mode=where,
         output_height=pooled_height,
         output_width=pooled_width,
@@ -64,8 +63,7 @@ def crop_and_resize(
     method: Literal["bilinear", "nearest", "bilinear_v2"] = "bilinear",
     extrapolation_value: float = 0.0,
 ) -> Value:
-    """Gather, GridSample, and Where for what lies outside."""
-    images = op.transpose(op.cast(x, ir.DataType.FLOAT), (0, 3, 1, 2))
+    images = op.transpose(op.cast(x, FLOAT), (0, 3, 1, 2))
     corners = op.ops("Split", 4, boxes, axis=1, num_outputs=4)
     spans = [(corners[i], corners[i + 2], op.dim(images, i + 2), crop_size[i]) for i in (0, 1)]
     positions = _at_pixels if method == "bilinear_v2" else _at_corners
@@ -96,7 +94,7 @@ def _at_corners(op: Builder, start: Tensor, stop: Tensor, length: Value, count: 
 
 def _at_pixels(op: Builder, start: Tensor, stop: Tensor, length: Value, count: int) -> Value:
     """(boxes, count): the middles of equal parts of the pixels from start's to stop's, both included."""
-    pixels = op.cast(op.tensor(length), ir.DataType.FLOAT)
+    pixels = op.cast(op.tensor(length), FLOAT)
     first, last = [trunc(op, v * pixels) for v in (start, stop)]
     ahead = op.Relu(last - first)
     middles = ((np.arange(count) + 0.5) / count)[None].astype(np.float32)
@@ -159,7 +157,6 @@ def _bounding_box_encode(
 
 @primitive("CheckValid")
 def _check_valid(op: Builder, bboxes: Tensor, img_metas: Tensor) -> Value:
-    """GreaterOrEqual and LessOrEqual: the boxes inside of the image."""
     height, width, ratio = op.ops("Split", 3, img_metas, axis=0, num_outputs=3)
     last = [side * ratio - 1 for side in (width, height)]
     x1, y1, x2, y2 = _sides(op, bboxes)
@@ -172,7 +169,6 @@ def _check_valid(op: Builder, bboxes: Tensor, img_metas: Tensor) -> Value:
 
 @primitive("IOU")
 def _iou(op: Builder, anchor_boxes: Tensor, gt_boxes: Tensor, mode: Literal["iou", "iof"] = "iou") -> Value:
-    """Min, Max, Sub, Mul, Div of all pairs."""
     x1, y1, x2, y2 = [op.Transpose(side, perm=[1, 0]) for side in _sides(op, anchor_boxes)]
     u1, v1, u2, v2 = _sides(op, gt_boxes)
     width, height = [
@@ -185,8 +181,7 @@ def _iou(op: Builder, anchor_boxes: Tensor, gt_boxes: Tensor, mode: Literal["iou
 
 @primitive("NMSWithMask")
 def _nms_with_mask(op: Builder, bboxes: Tensor, iou_threshold: float = 0.5) -> Value:
-    """TopK for the order, NonMaxSuppression, ScatterElements for the mask."""
-    wide = op.cast(bboxes, ir.DataType.FLOAT)
+    wide = op.cast(bboxes, FLOAT)
     count = op.Shape(bboxes, start=0, end=1)
     scores = op.Slice(wide, [4], [5], [1])
     _, order = op.ops("TopK", 2, op.Squeeze(scores, [1]), count, axis=0)
@@ -196,12 +191,12 @@ def _nms_with_mask(op: Builder, bboxes: Tensor, iou_threshold: float = 0.5) -> V
     corners = op.Concat(first, op.Max(first, second), axis=1)
     # The scores are those of a rank, so that those without an order of their own keep it.
     ranks = op.Range(op.scalar(count), op.constant(0, np.int64), op.constant(-1, np.int64))
-    chosen = _suppressed(op, corners, op.cast(ranks, ir.DataType.FLOAT), op.scalar(count), iou_threshold)
+    chosen = _suppressed(op, corners, op.cast(ranks, FLOAT), op.scalar(count), iou_threshold)
     nothing = op.Expand(op.constant(False), count)
     truth = op.Expand(op.constant(True), op.Shape(chosen))
     mask = op.ScatterElements(nothing, chosen, truth, axis=0)
     numbers = counting(op, op.scalar(count))
-    return (op.cast(ranked, op.dtype(bboxes)), op.cast(numbers, ir.DataType.INT32), mask)
+    return (op.cast(ranked, op.dtype(bboxes)), op.cast(numbers, INT32), mask)
 
 
 @primitive("NonMaxSuppressionV3")
@@ -213,10 +208,9 @@ def _non_max_suppression_v3(
     iou_threshold: Tensor,
     score_threshold: Tensor,
 ) -> Value:
-    """NonMaxSuppression."""
-    boxes, scores = [op.cast(v, ir.DataType.FLOAT) for v in (boxes, scores)]
+    boxes, scores = [op.cast(v, FLOAT) for v in (boxes, scores)]
     count = op.reshape(max_output_size, [1])
-    return op.cast(_suppressed(op, boxes, scores, count, iou_threshold, score_threshold), ir.DataType.INT32)
+    return op.cast(_suppressed(op, boxes, scores, count, iou_threshold, score_threshold), INT32)
 
 
 def _row(op: Builder, like: Tensor, numbers: Floats) -> Tensor:
@@ -239,11 +233,11 @@ def _sides(op: Builder, boxes: Tensor) -> Tensors:
 
 def _suppressed(op: Builder, boxes: Tensor, scores: Tensor, count: Tensor, *limits: Value) -> Tensor:
     """The numbers of the boxes that NonMaxSuppression leaves, best first."""
-    limits_ = [op.cast(op.operand(v, scores), ir.DataType.FLOAT) for v in limits]
+    limits_ = [op.cast(op.operand(v, scores), FLOAT) for v in limits]
     found = op.NonMaxSuppression(
         op.Unsqueeze(boxes, [0]),
         op.Unsqueeze(scores, [0, 1]),
-        op.cast(count, ir.DataType.INT64),
+        op.cast(count, INT64),
         *[op.reshape(v, [1]) for v in limits_],
     )
     return op.Squeeze(op.Slice(found, [2], [3], [1]), [1])
@@ -269,12 +263,108 @@ def non_max_suppression_with_overlaps(
     def turn(i: Tensor, carried: Sequence[Tensor]) -> Sequence[Tensor]:
         (kept,) = carried
         own = op.And(op.Equal(numbers, i), op.Gather(kept, i, axis=0))
-        chosen = op.ReduceMax(op.cast(own, ir.DataType.UINT8), keepdims=0)
+        chosen = op.ReduceMax(op.cast(own, UINT8), keepdims=0)
         hidden = op.And(op.Gather(close, i, axis=1), op.Greater(numbers, i))
-        hidden = op.And(hidden, op.cast(chosen, ir.DataType.BOOL))
+        hidden = op.And(hidden, op.cast(chosen, BOOL))
         return [op.And(kept, op.Not(hidden))]
 
     (kept,) = repeated(op, op.scalar(count), [shown], turn)
     chosen = op.Compress(order, kept, axis=0)
-    limit = op.reshape(op.cast(max_output_size, _INT64), [1])
-    return op.cast(op.Slice(chosen, [0], limit, [0]), _INT32)
+    limit = op.reshape(op.cast(max_output_size, INT64), [1])
+    return op.cast(op.Slice(chosen, [0], limit, [0]), INT32)
+
+
+# -- ends of detection networks ----------------------------------------------------------------------
+
+
+@primitive("CombinedNonMaxSuppression")
+def _combined_non_max_suppression(
+    op: Builder,
+    boxes: Tensor,
+    scores: Tensor,
+    max_output_size_per_class: Tensor,
+    max_total_size: Tensor,
+    iou_threshold: Tensor,
+    score_threshold: Tensor,
+    *,
+    clip_boxes: bool = True,
+    pad_per_class: bool = False,
+) -> Value:
+    batch, count, kinds, _ = op.static_shape(boxes)
+    classes = op.static_shape(scores)[2]
+    size = op.constant([count], np.int64)
+    offered, each = _images(op, boxes, op.transpose(scores, (0, 2, 1)))
+    per_class, total = [
+        op.reshape(op.cast(t, INT64), [1]) for t in (max_output_size_per_class, max_total_size)
+    ]
+    limits = [op.reshape(t, [1]) for t in (iou_threshold, score_threshold)]
+    chosen = op.NonMaxSuppression(offered, each, per_class, *limits)
+    # The scores of what is kept, all else far below: (batch, classes * boxes).
+    nothing = op.Expand(op.constant(-math.inf, np.float32), op.Shape(each))
+    field = op.ScatterND(nothing, chosen, op.GatherND(each, chosen))
+    field = op.reshape(field, [batch, classes * count])
+    wanted = op.Min(total, per_class * classes) if pad_per_class else total
+    offers = op.Min(wanted, classes * count)
+    best, places = op.ops("TopK", 2, field, offers, axis=1, largest=1, sorted=1)
+    there = op.Not(op.IsInf(best))
+    kind, box = places / size, op.Mod(places, size)
+    table = op.reshape(op.transpose(boxes, (0, 2, 1, 3)), [batch, kinds * count, 4])
+    found = op.GatherND(table, op.Unsqueeze(places if kinds > 1 else box, [-1]), batch_dims=1)
+    found = op.Clip(found, 0.0, 1.0) if clip_boxes else found
+    missing = wanted - offers
+    masks = op.Unsqueeze(there, [-1]), there, there
+    results = zip((found, best, op.cast(kind, FLOAT)), masks, strict=True)
+    kept = [_padded(op, op.Where(mask, t, 0.0), missing) for t, mask in results]
+    return (*kept, op.ReduceSum(op.cast(there, INT32), [1], keepdims=0))
+
+
+def _images(op: Builder, boxes: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
+    """Boxes (images, count, 4), scores (images, classes, count): a class with own boxes is an image."""
+    batch, count, kinds, _ = op.static_shape(boxes)
+    if kinds == 1:
+        return op.reshape(boxes, [batch, count, 4]), scores
+    images = batch * op.static_shape(scores)[1]
+    offered = op.reshape(op.transpose(boxes, (0, 2, 1, 3)), [images, count, 4])
+    return offered, op.reshape(scores, [images, 1, count])
+
+
+def _padded(op: Builder, x: Tensor, missing: Tensor) -> Tensor:
+    zeros = op.constant([0] * (op.rank(x) + 1), np.int64)
+    after = op.constant([0] * (op.rank(x) - 2), np.int64)
+    return op.Pad(x, op.Concat(zeros, missing, after, axis=0))
+
+
+@primitive("MultiScaleDeformableAttn", unused="offset")
+def multi_scale_deformable_attention(
+    op: Builder, value: Tensor, shape: Value, offset: Value, locations: Tensor, weight: Tensor
+) -> Value:
+    known = op.known(shape)
+    if known is None:
+        raise Unsupported("needs the sizes of the levels fixed")
+    rows = (
+        known
+        if isinstance(known, np.ndarray)
+        else [binding.ints(op, row) for row in binding.items(op, known)]
+    )
+    levels = np.asarray(rows, np.int64).reshape(-1, 2).tolist()
+    batch, _, heads, width = op.static_shape(value)
+    queries, points = op.dim(locations, 1), op.dim(locations, 4)
+    grid = locations * 2.0 - 1.0
+    start, total = 0, None
+    for level, (height, across) in enumerate(levels):
+        span(height * across)
+        end = start + height * across
+        part = op.transpose(op.Slice(value, [start], [end], [1]), (0, 2, 3, 1))
+        images = op.reshape(part, [batch * heads, width, height, across])
+        at = op.constant(level, np.int64)
+        places = op.transpose(op.Gather(grid, at, axis=3), (0, 2, 1, 3, 4))
+        places = op.reshape(places, [batch * heads, queries, points, 2])
+        sampled = op.GridSample(images, places, mode="linear", padding_mode="zeros", align_corners=0)
+        factor = op.transpose(op.Gather(weight, at, axis=3), (0, 2, 1, 3))
+        factor = op.reshape(factor, [batch * heads, 1, queries, points])
+        here = op.ReduceSum(sampled * factor, [-1], keepdims=0)
+        total = here if total is None else total + here
+        start = end
+    if total is None:
+        raise Unsupported("has no levels")
+    return op.transpose(op.reshape(total, [batch, heads * width, queries]), (0, 2, 1))

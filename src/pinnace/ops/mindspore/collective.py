@@ -81,7 +81,6 @@ def _ranks(listed: Value) -> tuple[int, ...] | None:
 
 
 def typed(value: ir.Value, dtype: ir.DataType, shape: tuple[int | None, ...]) -> ir.Value:
-    """The value, of this type and shape from here on."""
     value.dtype, value.shape = dtype, ir.Shape(shape)
     return value
 
@@ -101,7 +100,6 @@ def rows_of(b: LoweringBuilder, x: ir.Value, sizes: Sequence[int]) -> list[ir.Va
 
 
 def joined(b: LoweringBuilder, parts: Sequence[ir.Value], axis: int = 0) -> ir.Value:
-    """Parts joined along an axis."""
     return parts[0] if len(parts) == 1 else b.Concat(*parts, axis=axis)
 
 

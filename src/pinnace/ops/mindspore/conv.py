@@ -95,7 +95,6 @@ def images_first(op: Builder, x: Tensor, data_format: str) -> Tensor:
 
 
 def images_back(op: Builder, x: Tensor, data_format: str) -> Tensor:
-    """Images with channels first in their `data_format`."""
     return permuted(op, x, (0, *range(2, op.rank(x)), 1)) if is_last(data_format) else x
 
 
@@ -136,7 +135,6 @@ def _reach(op: Builder, weight: Tensor, holes: Sequence[int]) -> list[int]:
 
 @primitives({"Conv2D": 2, "Conv3D": 3}, unused="kernel_size out_channel pad_list")
 def conv(op: Builder, rank: int, x: Tensor, weight: Tensor, *, kernel: Kernel, format: str = "NCHW") -> Value:
-    """Conv."""
     last = is_last(format)
     x, weight = images_first(op, x, format), images_first(op, weight, format)
     stride, dilation = (tuple(spatial(v, rank, last)) for v in (kernel.stride, kernel.dilation))
@@ -254,7 +252,6 @@ def _extra(length: int | Tensor, size: int | Tensor, step: int, rest: int) -> in
 def conv2d_transpose(
     op: Builder, x: Tensor, weight: Tensor, input_size: Dims, *, kernel: Kernel, pad_list: Ints | None = None
 ) -> Value:
-    """ConvTranspose."""
     kernel = kernel.but(pad=pad_list or kernel.pad)
     return transposed(op, x, weight, None, kernel, sizes=input_size[-2:])
 
@@ -263,7 +260,6 @@ def conv2d_transpose(
 def conv3d_backprop_input(
     op: Builder, weight: Tensor, x: Tensor, input_size: Dims, *, kernel: Kernel
 ) -> Value:
-    """ConvTranspose."""
     return transposed(op, x, weight, None, kernel, sizes=input_size[-3:])
 
 
@@ -271,5 +267,4 @@ def conv3d_backprop_input(
 def conv3d_transpose(
     op: Builder, x: Tensor, weight: Tensor, *, kernel: Kernel, output_padding: Ints = (0,)
 ) -> Value:
-    """ConvTranspose."""
     return transposed(op, x, weight, None, kernel, output_padding)

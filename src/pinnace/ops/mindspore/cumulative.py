@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.ops.mindspore.array import along, counting
 from pinnace.ops.mindspore.math import log1p
-from pinnace.ops.running import running
-from pinnace.ops.table import Dtype, Tensor, primitive, primitives
+from pinnace.ops.table import BOOL, INT64, Dtype, Tensor, primitive, primitives
 from pinnace.ops.values import Value
 
 
@@ -29,7 +29,6 @@ def _cum_prod(op: Builder, x: Tensor, axis: int, exclusive: bool = False, revers
 
 @primitive("CumSum")
 def _cum_sum(op: Builder, x: Tensor, axis: int, exclusive: bool = False, reverse: bool = False) -> Value:
-    """CumSum."""
     return _cumulative(op, x, axis, op.result(x), exclusive, reverse)
 
 
@@ -135,3 +134,53 @@ def _running_best(op: Builder, better: str, x: Tensor, axis: int) -> tuple[Tenso
         bests.append(best)
         places.append(place)
     return op.Concat(*bests, axis=axis), op.Concat(*places, axis=axis)
+
+
+# -- loops -------------------------------------------------------------------------------------------
+
+
+def repeated(
+    op: Builder,
+    count: Tensor,
+    first: Sequence[Tensor],
+    turn: Callable[[Tensor, Sequence[Tensor]], Sequence[Tensor]],
+) -> tuple[Tensor, ...]:
+    """Loop: `turn` takes the number of the turn and what is carried, and gives what is carried on."""
+    number, going = (
+        ir.Value(name=op.fresh(), type=ir.TensorType(t), shape=ir.Shape([])) for t in (INT64, BOOL)
+    )
+    carried = [
+        ir.Value(name=op.fresh(), type=ir.TensorType(op.dtype(v)), shape=ir.Shape(op.shape(v))) for v in first
+    ]
+    with op.scope() as nodes:
+        results = [op.Identity(v) for v in (going, *turn(number, carried))]
+    for result, variable in zip(results, (going, *carried), strict=True):
+        result.type, result.shape = variable.type, variable.shape
+    body = ir.Graph([number, going, *carried], results, nodes=nodes, name=op.fresh())
+    finals = op.ops("Loop", len(first), count, op.constant(True), *first, body=body)
+    for final, variable in zip(finals, carried, strict=True):
+        final.type, final.shape = variable.type, variable.shape
+    return finals
+
+
+Join = Callable[[Sequence[Tensor], Sequence[Tensor], Tensor], Sequence[Tensor]]
+"""The result over two neighboring stretches, of the earlier, the later, and where there is an earlier."""
+
+
+def running(op: Builder, first: Sequence[Tensor], axis: int, join: Join) -> tuple[Tensor, ...]:
+    """The results over all places up to each one, of what each place holds by itself."""
+    axis = op.axis(axis, first[0])
+    size = op.Squeeze(op.Shape(first[0], start=axis, end=axis + 1), [0])
+    places = counting(op, size)
+    log = op.Log(op.cast(size, ir.DataType.FLOAT)) / float(np.log(2))
+    turns = op.cast(op.Ceil(log), INT64) + 1  # one more: logarithms are rounded
+    shape = [-1 if i == axis else 1 for i in range(op.rank(first[0]))]
+
+    def turn(number: Tensor, carried: Sequence[Tensor]) -> Sequence[Tensor]:
+        *held, step = carried
+        before = places - step
+        there = op.reshape(op.GreaterOrEqual(before, 0), shape)
+        earlier = [op.Gather(t, op.Max(before, 0), axis=axis) for t in held]
+        return [*join(earlier, held, there), step * 2]
+
+    return repeated(op, turns, [*first, op.constant(1, np.int64)], turn)[:-1]

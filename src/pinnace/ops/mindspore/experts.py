@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.ops import binding
 from pinnace.ops.mindspore.array import counting
 from pinnace.ops.mindspore.quantized import widened
-from pinnace.ops.table import Arguments, Tensor, primitive
+from pinnace.ops.table import FLOAT, INT32, INT64, Arguments, Tensor, primitive
 from pinnace.ops.values import Value
 
-_INT64, _INT32, _FLOAT = ir.DataType.INT64, ir.DataType.INT32, ir.DataType.FLOAT
 _ROWS_OF_GROUPS = (-1, 0)
 """The `group_type`s by which rows belong to an expert; another is by columns."""
 
@@ -27,19 +25,18 @@ def _divided(op: Builder, x: Tensor, by: int) -> Tensor:
 def _expert_counts(op: Builder, experts: Tensor, count: int) -> Tensor:
     """The number of tokens of each expert, int64."""
     numbers = counting(op, count)
-    same = op.Equal(op.Unsqueeze(op.cast(experts, ir.DataType.INT64), [0]), op.Unsqueeze(numbers, [1]))
-    return op.ReduceSum(op.cast(same, ir.DataType.INT64), [1], keepdims=0)
+    same = op.Equal(op.Unsqueeze(op.cast(experts, INT64), [0]), op.Unsqueeze(numbers, [1]))
+    return op.ReduceSum(op.cast(same, INT64), [1], keepdims=0)
 
 
 def _order(op: Builder, numbers: Tensor) -> Tensor:
     """The permutation that sorts a vector, equal elements in their order."""
     # TopK prefers the first of equals, and takes the smallest of halves of ints only as floats or int64.
-    wide = op.cast(numbers, ir.DataType.INT64)
+    wide = op.cast(numbers, INT64)
     return op.ops("TopK", 2, wide, op.Shape(wide), axis=0, largest=0, sorted=1)[1]
 
 
 def _through(op: Builder, x: Tensor, number: int) -> Value:
-    """An activation, by MindSpore's number."""
     if number not in (0, 1, 19, 22, 23):
         raise Unsupported(f"has the activation {number}, which is not supported")
     if number in (22, 23):
@@ -70,7 +67,6 @@ def _ffn_ext(
     bias2: Tensor | None = None,
     activation: int,
 ) -> Value:
-    """MatMul, Add, the activation, MatMul, Add, in float32."""
     y = _through(op, _plain(op, x, weight1, bias1), activation)
     return op.cast(_plain(op, y, weight2, bias2), op.dtype(x))
 
@@ -116,37 +112,29 @@ def _moe_finalize_routing(
     expanded_expert_idx: Tensor | None = None,
 ) -> Value:
     """Gather of each token's rows, Add of the bias, Mul by the scales, ReduceSum, Add."""
-    rows = op.Gather(
-        op.cast(expanded_x, ir.DataType.FLOAT), op.cast(expanded_row_idx, ir.DataType.INT64), axis=0
-    )
+    rows = op.Gather(op.cast(expanded_x, FLOAT), op.cast(expanded_row_idx, INT64), axis=0)
     # The first choices of all tokens come first: (k, tokens, width).
     apart = op.reshape(rows, [-1, *op.dims(x1)])
     if bias is not None and expanded_expert_idx is not None:
-        expert = op.cast(expanded_expert_idx, ir.DataType.INT64)
-        own = op.Gather(op.cast(bias, ir.DataType.FLOAT), expert, axis=0)
+        expert = op.cast(expanded_expert_idx, INT64)
+        own = op.Gather(op.cast(bias, FLOAT), expert, axis=0)
         apart = apart + op.transpose(own, (1, 0, 2))
-    factor = (
-        None
-        if scales is None
-        else op.Unsqueeze(op.transpose(op.cast(scales, ir.DataType.FLOAT), (1, 0)), [-1])
-    )
+    factor = None if scales is None else op.Unsqueeze(op.transpose(op.cast(scales, FLOAT), (1, 0)), [-1])
     apart = apart if factor is None else apart * factor
-    total = op.ReduceSum(apart, [0], keepdims=0) + op.cast(x1, ir.DataType.FLOAT)
-    return op.cast(total if x2 is None else total + op.cast(x2, ir.DataType.FLOAT), op.dtype(expanded_x))
+    total = op.ReduceSum(apart, [0], keepdims=0) + op.cast(x1, FLOAT)
+    return op.cast(total if x2 is None else total + op.cast(x2, FLOAT), op.dtype(expanded_x))
 
 
 @primitive("MoeGatingTopKSoftmax")
 def _moe_gating_top_k_softmax(op: Builder, x: Tensor, finished: Tensor | None = None, k: int = 1) -> Value:
     """Softmax and TopK; rows are numbered column by column."""
     values, places = op.ops("TopK", 2, op.Softmax(x, axis=-1), [k], axis=-1, largest=1, sorted=1)
-    chosen, none = op.cast(places, ir.DataType.INT32), op.tensor(op.dim(x, -1))
+    chosen, none = op.cast(places, INT32), op.tensor(op.dim(x, -1))
     chosen = (
-        chosen
-        if finished is None
-        else op.Where(op.Unsqueeze(finished, [-1]), op.cast(none, ir.DataType.INT32), chosen)
+        chosen if finished is None else op.Where(op.Unsqueeze(finished, [-1]), op.cast(none, INT32), chosen)
     )
     rows = op.Transpose(op.reshape(counting(op, op.Size(values)), [k, -1]), perm=[1, 0])
-    return values, chosen, op.cast(op.Reshape(rows, op.Shape(values)), ir.DataType.INT32)
+    return values, chosen, op.cast(op.Reshape(rows, op.Shape(values)), INT32)
 
 
 @primitive("MoeInitRouting")
@@ -154,11 +142,11 @@ def _moe_init_routing(op: Builder, x: Tensor, row_idx: Tensor, expert_idx: Tenso
     """TopK of all expert numbers, and Gather."""
     experts = op.reshape(expert_idx, [-1])
     sorting = _order(op, experts)
-    rows = op.Gather(op.cast(op.reshape(row_idx, [-1]), ir.DataType.INT64), sorting, axis=0)
+    rows = op.Gather(op.cast(op.reshape(row_idx, [-1]), INT64), sorting, axis=0)
     active = op.Min(op.Shape(x, end=1), active_num) * op.Shape(expert_idx, start=1)
     kept = op.Slice(rows, [0], active, [0])
     taken = op.Gather(x, op.Mod(kept, op.Shape(x, end=1)), axis=0)
-    return (taken, op.cast(inverse_order(op, rows), ir.DataType.INT32), op.Gather(experts, sorting, axis=0))
+    return (taken, op.cast(inverse_order(op, rows), INT32), op.Gather(experts, sorting, axis=0))
 
 
 @primitive("MoeInitRoutingV2", unused="expert_capacity expert_tokens_before_capacity_flag")
@@ -178,14 +166,14 @@ def _moe_init_routing_v2(
     sorting = _order(op, experts)
     kept = op.Slice(sorting, [0], [active_num], [0]) if active_num else sorting
     taken = op.Gather(x, _divided(op, kept, _topk(op, expert_idx)), axis=0)
-    row_idx = op.cast(inverse_order(op, sorting), ir.DataType.INT32)
+    row_idx = op.cast(inverse_order(op, sorting), INT32)
     if not expert_tokens_count_or_cumsum_flag:
         return (taken, row_idx)
     counts = _expert_counts(op, experts, expert_num)
     counts = (
         op.CumSum(counts, op.constant(0, np.int64)) if expert_tokens_count_or_cumsum_flag == 1 else counts
     )
-    return (taken, row_idx, op.cast(counts, ir.DataType.INT32))
+    return (taken, row_idx, op.cast(counts, INT32))
 
 
 @primitive("MoeTokenPermute")
@@ -196,7 +184,7 @@ def _moe_token_permute(
     sorting = _order(op, op.reshape(indices, [-1]))
     kept = op.Slice(sorting, [0], [num_out_tokens], [0]) if num_out_tokens else sorting
     permuted = op.Gather(tokens, _divided(op, kept, _topk(op, indices)), axis=0)
-    return (permuted, op.cast(inverse_order(op, sorting), ir.DataType.INT32))
+    return (permuted, op.cast(inverse_order(op, sorting), INT32))
 
 
 @primitive("MoeTokenUnpermute", "InnerMoeTokenUnpermute", unused="restore_shape")
@@ -204,12 +192,12 @@ def _moe_token_unpermute(
     op: Builder, permuted_tokens: Tensor, sorted_indices: Tensor, probs: Tensor | None = None
 ) -> Value:
     """Gather, Mul by the probabilities, ReduceSum."""
-    found = op.Gather(permuted_tokens, op.cast(sorted_indices, ir.DataType.INT64), axis=0)
+    found = op.Gather(permuted_tokens, op.cast(sorted_indices, INT64), axis=0)
     if probs is None:
         return found
     width = op.dim(permuted_tokens, 1)
-    apart = op.reshape(op.cast(found, ir.DataType.FLOAT), [-1, op.dim(probs, 1), width])
-    weighted = apart * op.Unsqueeze(op.cast(probs, ir.DataType.FLOAT), [-1])
+    apart = op.reshape(op.cast(found, FLOAT), [-1, op.dim(probs, 1), width])
+    weighted = apart * op.Unsqueeze(op.cast(probs, FLOAT), [-1])
     return op.cast(op.ReduceSum(weighted, [1], keepdims=0), op.dtype(permuted_tokens))
 
 
@@ -233,9 +221,8 @@ def _lists(op: Builder, *values: Value) -> Value:
 
 
 def _plain(op: Builder, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """MatMul and Add, in float32."""
-    product = op.MatMul(op.cast(x, ir.DataType.FLOAT), op.cast(weight, ir.DataType.FLOAT))
-    return product if bias is None else product + op.cast(bias, ir.DataType.FLOAT)
+    product = op.MatMul(op.cast(x, FLOAT), op.cast(weight, FLOAT))
+    return product if bias is None else product + op.cast(bias, FLOAT)
 
 
 def _grouped(
@@ -252,18 +239,18 @@ def _grouped(
     experts = op.dim(weight, 0)
     if not isinstance(experts, int):
         raise Unsupported("needs the number of experts fixed")
-    ends = op.cast(group_list, _INT64)
+    ends = op.cast(group_list, INT64)
     ends = op.CumSum(ends, op.constant(0, np.int64)) if counts else ends
     bounds = op.Concat(op.constant([0], np.int64), ends, op.Shape(x, end=1), axis=0)
     parts = []
     for i in range(experts):
         limits = [op.Slice(bounds, [j], [j + 1], [0]) for j in (i, i + 1)]
-        rows = op.Slice(op.cast(x, _FLOAT), *limits, [0])
+        rows = op.Slice(op.cast(x, FLOAT), *limits, [0])
         place = op.constant(i, np.int64)
-        part = op.MatMul(rows, op.Gather(op.cast(weight, _FLOAT), place, axis=0))
+        part = op.MatMul(rows, op.Gather(op.cast(weight, FLOAT), place, axis=0))
         for other, op_type in ((bias, "Add"), (scale, "Mul")):
             if other is not None:
-                part = op.op(op_type, part, op.Gather(op.cast(other, _FLOAT), place, axis=0))
+                part = op.op(op_type, part, op.Gather(op.cast(other, FLOAT), place, axis=0))
         parts.append(part)
     last = op.Sub(*(op.Slice(bounds, [j], [j + 1], [0]) for j in (experts + 1, experts)))
     missing = op.vector([op.Squeeze(last, [0]), op.dim(weight, 2)])

@@ -11,13 +11,11 @@ from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.graph.room import room, span
 from pinnace.ops.mindspore.array import counting
+from pinnace.ops.mindspore.cumulative import repeated
 from pinnace.ops.mindspore.linalg import flipped
 from pinnace.ops.mindspore.solve import solved, triangle
-from pinnace.ops.running import repeated
-from pinnace.ops.table import Tensor, primitive
+from pinnace.ops.table import DOUBLE, INT64, Tensor, primitive
 from pinnace.ops.values import Value
-
-_INT64 = ir.DataType.INT64
 
 
 def _unit(op: Builder, x: Tensor, axis: int) -> Tensor:
@@ -35,7 +33,7 @@ def _unit(op: Builder, x: Tensor, axis: int) -> Tensor:
 def _exchanges(op: Builder, pivots: Tensor, size: int | Tensor) -> Tensor:
     """The rows' order after row i was exchanged with row pivots[i], counted from 1, for i = 0, 1, ..."""
     rows = counting(op, size)
-    wanted = op.cast(pivots, _INT64) - 1
+    wanted = op.cast(pivots, INT64) - 1
     batch = op.Concat(op.Shape(pivots, end=-1), op.Shape(rows), axis=0)
 
     def turn(i: Tensor, carried: Sequence[Tensor]) -> Sequence[Tensor]:
@@ -81,7 +79,7 @@ def _lu_unpack(
 def _matrix_exp(op: Builder, x: Tensor) -> Value:
     """MatMul of the powers of a small part, in float64, and of squares."""
     # After 12 halvings a norm of up to 1000 is below 1/4, and 12 terms are exact to 1e-17.
-    small = op.cast(x, ir.DataType.DOUBLE) * 2.0 ** (-_HALVINGS)
+    small = op.cast(x, DOUBLE) * 2.0 ** (-_HALVINGS)
     one = _unit(op, small, -1)
     result = one
     for k in range(_TERMS, 0, -1):

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import RankUnknown, Unsupported
 from pinnace.graph.room import room, span
 from pinnace.ops import binding
-from pinnace.ops.mindspore.array import counting, filled
-from pinnace.ops.table import Dims, Dtype, Tensor, primitive, primitives
+from pinnace.ops.mindspore.array import as_declared, counting, filled
+from pinnace.ops.table import FLOAT, INT64, Dims, Dtype, Tensor, primitive, primitives
 from pinnace.ops.values import Value
 
 _PLACE = "device pin_memory"
@@ -31,15 +30,13 @@ def filled_like(op: Builder, number: int, x: Tensor, dtype: Dtype | None = None)
 
 @primitive("FillScalar", "FillTensor", "FillV2")
 def fill(op: Builder, shape: Dims, value: Value, dtype: Dtype | None = None) -> Value:
-    """Expand."""
     number = op.tensor(value)
     number = op.cast(number, dtype or op.result(number))
     return op.Expand(op.scalar(number), op.vector(shape))
 
 
 @primitive("Eye")
-def _eye(op: Builder, n: int, m: int | None = None, dtype: Dtype = ir.DataType.FLOAT) -> Value:
-    """A constant."""
+def _eye(op: Builder, n: int, m: int | None = None, dtype: Dtype = FLOAT) -> Value:
     return op.constant(np.eye(*room(n, m if m is not None and m >= 0 else n), dtype=dtype.numpy()))
 
 
@@ -60,7 +57,6 @@ def _new_full(op: Builder, x: Tensor, size: Dims, value: Value, dtype: Dtype | N
 
 @primitives({"NewZeros NewEmpty": 0, "NewOnes": 1}, unused="device pin_memory")
 def _new_zeros(op: Builder, number: int, x: Tensor, size: Dims, dtype: Dtype | None = None) -> Value:
-    """ConstantOfShape of {number}."""
     return filled(op, number, size, dtype or op.dtype(x))
 
 
@@ -70,11 +66,11 @@ def _one_hot(
 ) -> Value:
     """Equal with Range, and Where; of several values the first counts."""
     axis = axis % (op.rank(indices) + 1)
-    number = op.cast(op.scalar(op.tensor(depth)), ir.DataType.INT64)
+    number = op.cast(op.scalar(op.tensor(depth)), INT64)
     count = op.known(number)
     classes = counting(op, number if count is None else int(count))
     classes = op.reshape(classes, [-1, *[1] * (op.rank(indices) - axis)])
-    place = op.Unsqueeze(op.cast(indices, ir.DataType.INT64), [axis])
+    place = op.Unsqueeze(op.cast(indices, INT64), [axis])
     on = op.tensor(on_value)
     off = op.cast(op.tensor(off_value), op.dtype(on))
     return op.Where(
@@ -84,13 +80,11 @@ def _one_hot(
 
 @primitives({"Zeros Empty": 0, "Ones": 1}, unused="device pin_memory")
 def _zeros(op: Builder, number: int, size: Dims, dtype: Dtype | None = None) -> Value:
-    """ConstantOfShape of {number}."""
-    return filled(op, number, size, dtype or ir.DataType.FLOAT)
+    return filled(op, number, size, dtype or FLOAT)
 
 
 @primitive("Range", "Arange", unused="dtype maxlen d_type")
 def range_(op: Builder, start: Value, limit: Value, delta: Value) -> Value:
-    """Range, or a constant."""
     known = [op.known(v) for v in (start, limit, delta)]
     dtype = op.declared[0].dtype if op.declared and op.declared[0] is not None else None
     if all(k is not None for k in known):
@@ -99,7 +93,7 @@ def range_(op: Builder, start: Value, limit: Value, delta: Value) -> Value:
         first, last, step = (np.asarray(k).reshape(-1)[0].item() for k in known)
         span(math.ceil((last - first) / step))
         numbers = np.arange(first, last, step)
-        dtype = dtype or (ir.DataType.FLOAT if numbers.dtype.kind == "f" else ir.DataType.INT64)
+        dtype = dtype or (FLOAT if numbers.dtype.kind == "f" else INT64)
         if numbers.size <= 64:
             return op.constant(numbers.astype(dtype.numpy()))
     tensors = [op.scalar(op.tensor(v)) for v in (start, limit, delta)]
@@ -121,3 +115,8 @@ def lin_space(op: Builder, start: Value, stop: Value, num: Value, dtype: Dtype |
     gaps = op.Max(op.cast(op.scalar(op.tensor(num)) - op.constant(1, np.int64), kind), 1)
     slope = (op.cast(last, kind) - op.cast(first, kind)) / gaps
     return op.scalar(op.cast(first, kind)) + steps * op.scalar(slope)
+
+
+@primitive("LogSpace", unused="dtype")
+def _log_space(op: Builder, start: float, end: float, *, steps: int = 10, base: int = 10) -> Value:
+    return as_declared(op, np.power(float(base), np.linspace(start, end, span(steps))), FLOAT)

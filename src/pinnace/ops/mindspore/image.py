@@ -6,14 +6,24 @@ from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.graph.room import room
 from pinnace.ops import binding
 from pinnace.ops.mindspore.conv import reached, window
-from pinnace.ops.table import Dims, Ints, OneOf, Tensor, Tensors, primitive, primitives
+from pinnace.ops.table import (
+    FLOAT,
+    FLOAT16,
+    Dims,
+    Ints,
+    OneOf,
+    Tensor,
+    Tensors,
+    formulas,
+    primitive,
+    primitives,
+)
 from pinnace.ops.values import Value
 
 # -- sampling --------------------------------------------------------------------------------------
@@ -50,7 +60,6 @@ def _hsv_of(op: Builder, image: Tensor) -> Tensor:
     return op.Concat(op.Where(op.Less(hue, 0.0), hue + 1.0, hue), saturation, value, axis=-1)
 
 
-@primitive("HSVToRGB")
 def _rgb_of(op: Builder, x: Tensor) -> Value:
     """Colors are the last dimension."""
     hue, saturation, value = _channels(op, x)
@@ -85,7 +94,6 @@ def _adjust_saturation(op: Builder, image: Tensor, amount: Tensor) -> Value:
 
 @primitive("ChannelShuffle")
 def _channel_shuffle(op: Builder, x: Tensor, group: int) -> Value:
-    """Reshape, Transpose, Reshape."""
     channels = op.shape(x)[1]
     if channels is None:
         raise Unsupported("needs the number of channels fixed")
@@ -96,7 +104,6 @@ def _channel_shuffle(op: Builder, x: Tensor, group: int) -> Value:
 
 @primitives({"DepthToSpace": "DepthToSpace", "SpaceToDepth": "SpaceToDepth"})
 def _blocks(op: Builder, op_type: str, x: Tensor, block_size: int) -> Value:
-    """{op_type}."""
     return op.op(op_type, x, blocksize=block_size)
 
 
@@ -109,7 +116,6 @@ def _grid_sampler2_d(
     padding_mode: Annotated[str, OneOf(_PADS)] = "zeros",
     align_corners: bool = False,
 ) -> Value:
-    """GridSample."""
     return op.GridSample(
         x, grid, mode=interpolation_mode, padding_mode=padding_mode, align_corners=align_corners
     )
@@ -118,12 +124,6 @@ def _grid_sampler2_d(
 @primitive("PixelShuffle")
 def _pixel_shuffle(op: Builder, x: Tensor, upscale_factor: int) -> Value:
     return op.DepthToSpace(x, blocksize=upscale_factor, mode="CRD")
-
-
-@primitive("RGBToHSV")
-def _rgb_to_hsv(op: Builder, images: Tensor) -> Value:
-    """Max, Min, Sub, Div, Where."""
-    return _hsv_of(op, images)
 
 
 @primitive("AffineGrid")
@@ -151,8 +151,8 @@ def deformable_offsets(
 ) -> Value:
     """GridSample at the places of the kernel and their offsets, Mul with the mask; of float16 in float32."""
     own = op.dtype(x)
-    if own is ir.DataType.FLOAT16:  # whose places would be off by much of a pixel
-        x, offsets = (op.cast(v, ir.DataType.FLOAT) for v in (x, offsets))
+    if own is FLOAT16:  # whose places would be off by much of a pixel
+        x, offsets = (op.cast(v, FLOAT) for v in (x, offsets))
     batch, channels, height, width = op.static_shape(x)
     _, _, rows, columns = op.static_shape(offsets)
     groups, (kernel_h, kernel_w) = deformable_groups, ksize
@@ -192,7 +192,6 @@ def _as_grid(op: Builder, places: Tensor, length: int) -> Value:
 def space_to_batch(
     op: Builder, x: Tensor, block_shape: Ints = (), paddings: Value = (), *, block_size: int = 1
 ) -> Value:
-    """Pad, Reshape, Transpose, Reshape."""
     blocks, sides = block_shape or (block_size, block_size), _pairs(op, paddings)
     lead = op.rank(x) - len(blocks)
     pads = [0] * lead + [before for before, _ in sides] + [0] * lead + [after for _, after in sides]
@@ -211,7 +210,6 @@ def space_to_batch(
 def batch_to_space(
     op: Builder, x: Tensor, block_shape: Ints = (), crops: Value = (), *, block_size: int = 1
 ) -> Value:
-    """Reshape, Transpose, Reshape, Slice."""
     blocks, sides = block_shape or (block_size, block_size), _pairs(op, crops)
     count, lead = len(blocks), op.rank(x) - len(blocks)
     batch, *dims = op.static_shape(x)
@@ -256,3 +254,6 @@ def extract_volume_patches(op: Builder, x: Tensor, kernel_size: Ints, strides: I
 
 
 # -- colors, in the last dimension ----------------------------------------------------------------
+
+
+formulas({"HSVToRGB": _rgb_of, "RGBToHSV": _hsv_of})

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
@@ -16,18 +15,18 @@ from pinnace.graph.room import room
 from pinnace.ops import binding
 from pinnace.ops.mindspore.array import along, counting, filled
 from pinnace.ops.mindspore.math import beside
-from pinnace.ops.table import Dims, Ints, OneOf, Tensor, primitive, primitives
+from pinnace.ops.table import BOOL, INT32, INT64, Dims, Ints, OneOf, Tensor, formulas, primitive, primitives
 from pinnace.ops.values import Value
 
 
 def places(op: Builder, x: Tensor) -> Tensor:
     """Indices in a type that ONNX takes."""
-    return x if op.dtype(x) in (ir.DataType.INT32, ir.DataType.INT64) else op.cast(x, ir.DataType.INT64)
+    return x if op.dtype(x) in (INT32, INT64) else op.cast(x, INT64)
 
 
 def wide_places(op: Builder, x: Tensor) -> Tensor:
     """Indices as int64, which the ND operators want."""
-    return op.cast(x, ir.DataType.INT64)
+    return op.cast(x, INT64)
 
 
 # -- gathering -------------------------------------------------------------------------------------
@@ -52,16 +51,11 @@ def gather(op: Builder, params: Tensor, indices: Tensor, axis: int, batch_dims: 
     return op.transpose(found, [*range(batch_dims), *before, *middle, *after])
 
 
-@primitive("Embedding", unused="padding_idx norm_type scale_grad_by_freq")
-def _embedding(op: Builder, ids: Tensor, table: Tensor) -> Value:
-    return op.Gather(table, places(op, ids), axis=0)
-
-
 @primitive("EmbeddingLookup", unused="bprop_return_sparse")
 def _embedding_lookup(op: Builder, table: Tensor, ids: Tensor, offset: int = 0) -> Value:
     """Gather; zeros where the table has no row."""
     rows = op.tensor(op.dim(table, 0))
-    here = op.cast(ids, ir.DataType.INT64) - offset
+    here = op.cast(ids, INT64) - offset
     held = op.And(op.GreaterOrEqual(here, 0), op.Less(here, rows))
     found = op.Gather(table, op.Where(held, here, op.constant(0, np.int64)), axis=0)
     columns = [-1 - i for i in range(op.rank(table) - 1)]
@@ -81,35 +75,22 @@ def _gather_d(op: Builder, x: Tensor, dim: int, index: Tensor) -> Value:
     )
 
 
-@primitive("GatherNd", "GatherNdExt")
-def _gather_nd(op: Builder, x: Tensor, indices: Tensor) -> Value:
-    """GatherND; of one place without a dimension Gather."""
-    return (
-        op.Gather(x, places(op, indices), axis=0)
-        if op.rank(indices) == 0
-        else op.GatherND(x, wide_places(op, indices))
-    )
-
-
 @primitive("IndexAddExt")
 def _index_add_ext(
     op: Builder, x: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Value = 1
 ) -> Value:
-    """ScatterElements, reduction add."""
     source = source * op.cast(op.operand(alpha, source), op.dtype(source)) if op.known(alpha) != 1 else source
     return added_slices(op, x, index, source, dim)
 
 
 @primitive("IndexSelect")
 def _index_select(op: Builder, x: Tensor, axis: int, index: Tensor) -> Value:
-    """Gather."""
     index = op.reshape(index, [1]) if op.rank(index) == 0 else index
     return op.Gather(x, places(op, index), axis=axis)
 
 
 @primitive("InplaceUpdateV2")
 def _inplace_update_v2(op: Builder, x: Tensor, indices: Value, v: Tensor) -> Value:
-    """ScatterND."""
     where = op.reshape(op.tensor(indices), [-1, 1])
     return scattered_nd(op, x, where, v)
 
@@ -119,15 +100,10 @@ def _masked_scatter(op: Builder, x: Tensor, mask: Tensor, source: Tensor) -> Val
     """Gather of the source's next element, and Where by the mask."""
     sizes = op.dims(x)
     whole = op.Expand(mask, op.vector(sizes))
-    flat = op.cast(op.reshape(whole, [-1]), ir.DataType.INT64)
+    flat = op.cast(op.reshape(whole, [-1]), INT64)
     number = op.CumSum(flat, op.constant(0, np.int64)) - op.constant(1, np.int64)
     taken = op.Gather(op.reshape(source, [-1]), op.Max(number, 0), axis=0)
     return op.Where(whole, op.cast(op.reshape(taken, sizes), op.dtype(x)), x)
-
-
-@primitive("NonZero", "InnerNonZero")
-def _non_zero(op: Builder, x: Tensor) -> Value:
-    return op.transpose(op.NonZero(x), [1, 0])
 
 
 @primitive("NonZeroExt")
@@ -155,24 +131,9 @@ def _scatter_add_ext(op: Builder, x: Tensor, dim: int, index: Tensor, src: Tenso
     return scattered(op, x, dim, index, cropped(op, src, index), "add")
 
 
-@primitive("ScatterAddWithAxis")
-def _scatter_add_with_axis(op: Builder, x: Tensor, indices: Tensor, updates: Tensor, axis: int = 0) -> Value:
-    return scattered(op, x, axis, indices, updates, "add")
-
-
 @primitive("ScatterNd")
 def _scatter_nd(op: Builder, indices: Tensor, updates: Tensor, shape: Dims) -> Value:
     return scattered_nd(op, filled(op, 0, shape, op.dtype(updates)), indices, updates, "add")
-
-
-@primitive("Take")
-def _take(op: Builder, x: Tensor, index: Tensor) -> Value:
-    return op.Gather(op.reshape(x, [-1]), places(op, index), axis=0)
-
-
-@primitive("TensorScatterDiv")
-def _tensor_scatter_div(op: Builder, x: Tensor, indices: Tensor, updates: Tensor) -> Value:
-    return scattered_nd(op, x, indices, op.Reciprocal(updates), "mul")
 
 
 @primitive("TensorScatterElements")
@@ -184,13 +145,7 @@ def _tensor_scatter_elements(
     axis: int = 0,
     reduce: Annotated[str, OneOf(_REDUCTIONS)] = "none",
 ) -> Value:
-    """ScatterElements."""
     return scattered(op, x, axis, indices, updates, reduce)
-
-
-@primitive("TensorScatterSub")
-def _tensor_scatter_sub(op: Builder, x: Tensor, indices: Tensor, updates: Tensor) -> Value:
-    return scattered_nd(op, x, indices, -updates, "add")
 
 
 @primitives(
@@ -207,9 +162,15 @@ def _tensor_scatter_update(op: Builder, reduction: str, x: Tensor, indices: Tens
     return scattered_nd(op, x, indices, updates, reduction)
 
 
+def _gather_nd(op: Builder, x: Tensor, indices: Tensor) -> Tensor:
+    """GatherND; of one place without a dimension Gather."""
+    if op.rank(indices):
+        return op.GatherND(x, wide_places(op, indices))
+    return op.Gather(x, places(op, indices), axis=0)
+
+
 @primitive("MaskedSelect")
 def masked_select(op: Builder, x: Tensor, mask: Tensor) -> Value:
-    """Expand, Reshape, Compress."""
     if op.shape(x) != op.shape(mask) or None in op.shape(x):
         both = op.Where(mask, x, x)
         mask = op.Expand(mask, op.Shape(both))
@@ -221,7 +182,7 @@ def masked_select(op: Builder, x: Tensor, mask: Tensor) -> Value:
 def index(op: Builder, x: Tensor, indices: Value) -> Value:
     """GatherND of the indices, side by side."""
     wanted = binding.tensors(op, indices)
-    if any(op.dtype(t) is ir.DataType.BOOL for t in wanted):
+    if any(op.dtype(t) is BOOL for t in wanted):
         raise Unsupported("indexes with a mask among other indices")
     return op.GatherND(x, _side_by_side(op, wanted))
 
@@ -240,7 +201,6 @@ def _side_by_side(op: Builder, indices: Sequence[Tensor]) -> Tensor:
 
 
 def scattered_nd(op: Builder, x: Tensor, indices: Tensor, updates: Tensor, reduction: str = "none") -> Tensor:
-    """ScatterND."""
     if not op.rank(x):  # a scalar, which MindSpore takes for one row
         return op.reshape(scattered_nd(op, op.reshape(x, [1]), indices, updates, reduction), [])
     return op.ScatterND(x, wide_places(op, indices), op.cast(updates, op.dtype(x)), reduction=reduction)
@@ -260,7 +220,6 @@ _REDUCTIONS = {
 def scattered(
     op: Builder, x: Tensor, axis: int, indices: Tensor, updates: Value, reduction: str = "none"
 ) -> Tensor:
-    """ScatterElements."""
     values = op.cast(op.operand(updates, x), op.dtype(x))
     if op.rank(values) == 0 and op.rank(x):
         values = op.Expand(values, op.Shape(indices))
@@ -296,7 +255,7 @@ def index_fill(op: Builder, x: Tensor, dim: int, index: Tensor, value: Value) ->
     wanted = wide_places(op, op.reshape(index, [-1]))
     wanted = op.Where(op.Less(wanted, 0), wanted + op.tensor(size), wanted)
     same = op.Equal(op.Unsqueeze(numbers, [1]), op.Unsqueeze(wanted, [0]))
-    named = op.cast(op.ReduceMax(op.cast(same, ir.DataType.INT32), [1], keepdims=0), ir.DataType.BOOL)
+    named = op.cast(op.ReduceMax(op.cast(same, INT32), [1], keepdims=0), BOOL)
     return op.Where(along(op, named, op.axis(dim, x), op.rank(x)), beside(op, value, x), x)
 
 
@@ -338,23 +297,19 @@ def tensor_copy_slices(op: Builder, x: Tensor, value: Tensor, begin: Ints, end: 
     return put(op, x, op.constant(places, np.int64), value)
 
 
-@primitive("FillDiagonal")
-def fill_diagonal(op: Builder, x: Tensor, fill_value: Value, wrap: bool = False) -> Value:
-    """The value on the diagonal, by Where."""
-    if op.rank(x) == 2 and None in op.shape(x):
-        rows, columns = (counting(op, op.dim(x, i)) for i in range(2))
-        if wrap:
-            rows = op.Mod(rows, op.Size(columns) + 1)
-        mask = op.Equal(op.Unsqueeze(rows, [1]), columns)
-    else:
-        mask = op.constant(_diagonal_mask(op.static_shape(x), wrap))
-    return op.Where(mask, beside(op, fill_value, x), x)
-
-
-def _diagonal_mask(shape: tuple[int, ...], wrap: bool) -> npt.NDArray[np.bool_]:
-    mask = np.zeros(room(*shape), np.bool_)
-    if len(shape) > 2:
-        mask[np.diag_indices(min(shape), len(shape))] = True
-    else:
-        np.fill_diagonal(mask, True, wrap=wrap)
-    return mask
+formulas(
+    {
+        "Embedding": lambda op, ids, table: op.Gather(table, places(op, ids), axis=0),
+        "GatherNd GatherNdExt": _gather_nd,
+        "NonZero InnerNonZero": lambda op, x: op.transpose(op.NonZero(x), [1, 0]),
+        "ScatterAddWithAxis": lambda op, x, indices, updates, axis=0: scattered(
+            op, x, axis, indices, updates, "add"
+        ),
+        "Take": lambda op, x, index: op.Gather(op.reshape(x, [-1]), places(op, index), axis=0),
+        "TensorScatterDiv": lambda op, x, indices, updates: scattered_nd(
+            op, x, indices, op.Reciprocal(updates), "mul"
+        ),
+        "TensorScatterSub": lambda op, x, indices, updates: scattered_nd(op, x, indices, -updates, "add"),
+    },
+    unused="padding_idx norm_type scale_grad_by_freq",
+)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
@@ -13,20 +12,21 @@ from pinnace.ops.mindspore.array import counting
 from pinnace.ops.mindspore.diagonal import diagonal_of
 from pinnace.ops.mindspore.math import beside, is_float, promoted
 from pinnace.ops.mindspore.reduce import norm, reduce
-from pinnace.ops.table import Ints, Tensor, Tensors, primitive, primitives
+from pinnace.ops.table import FLOAT, INT64, Ints, Tensor, Tensors, formulas, primitive, primitives
 from pinnace.ops.values import Value
 
 # -- products --------------------------------------------------------------------------------------
 
 
-@primitive("BatchMatMul")
+@primitive("BatchMatMul", "MatMul", "MatMulV2")
 def matmul(op: Builder, x: Tensor, y: Tensor, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
     """Gemm for two float matrices, which transposes on the way; else Transpose and MatMul."""
+    own = op.result(x)
     x, y = promoted(op, x, y)
-    flips = transpose_a or transpose_b
-    if flips and op.rank(x) == op.rank(y) == 2 and op.dtype(x).is_floating_point():
-        return op.Gemm(x, y, transA=int(transpose_a), transB=int(transpose_b))
-    return op.MatMul(flipped(op, x) if transpose_a else x, flipped(op, y) if transpose_b else y)
+    if (transpose_a or transpose_b) and op.rank(x) == op.rank(y) == 2 and is_float(op, x):
+        return op.cast(op.Gemm(x, y, transA=int(transpose_a), transB=int(transpose_b)), own)
+    x, y = flipped(op, x) if transpose_a else x, flipped(op, y) if transpose_b else y
+    return op.cast(op.MatMul(x, y), own)
 
 
 def flipped(op: Builder, x: Tensor) -> Tensor:
@@ -36,14 +36,12 @@ def flipped(op: Builder, x: Tensor) -> Tensor:
 
 
 def _free_pairs(op: Builder, count: Value) -> Value:
-    """All pairs of rows."""
     rows = counting(op, count)
     pairs = op.NonZero(op.Less(op.Unsqueeze(rows, [1]), rows))
     return [op.Squeeze(part, [0]) for part in op.ops("Split", 2, pairs, [1, 1], axis=0)]
 
 
 def _cross(op: Builder, factors: Value, place: int) -> Tensor:
-    """The cross product along a dimension."""
     a, c = [op.ops("Split", 3, v, axis=place, num_outputs=3) for v in factors]
     return op.Concat(*[a[i] * c[j] - a[j] * c[i] for i, j in ((1, 2), (2, 0), (0, 1))], axis=place)
 
@@ -51,7 +49,7 @@ def _cross(op: Builder, factors: Value, place: int) -> Tensor:
 def _cross_of_free(op: Builder, factors: Tensors) -> Tensor:
     """The same along the first dimension of size 3 in the run, the middle one of three by Reshape."""
     size = op.Shape(factors[0])
-    place = op.ArgMax(op.cast(op.Equal(size, 3), ir.DataType.INT64), axis=0)
+    place = op.ArgMax(op.cast(op.Equal(size, 3), INT64), axis=0)
     before = op.ReduceProd(op.Concat([1], op.Slice(size, [0], place), axis=0))
     after = op.ReduceProd(op.Concat([1], op.Slice(size, place + 1, [op.rank(factors[0])]), axis=0))
     middle = op.Concat(before, [3], after, axis=0)
@@ -79,22 +77,16 @@ def _bias_add(op: Builder, x: Tensor, bias: Tensor, data_format: str = "NCHW") -
     return x + bias
 
 
-@primitive("Cdist")
-def _cdist(op: Builder, x: Tensor, y: Tensor, p: float = 2.0) -> Value:
-    return norm(op, op.Unsqueeze(x, [-2]) - op.Unsqueeze(y, [-3]), p, [-1], False)
-
-
 @primitive("ClipByNorm")
 def _clip_by_norm(op: Builder, x: Tensor, clip_norm: Tensor, *, axis: Ints | None = None) -> Value:
     """Mul with the bound, and Div by the norm, or by the bound where that is greater; in float32."""
-    wide, bound = [op.cast(v, ir.DataType.FLOAT) for v in (x, clip_norm)]
+    wide, bound = [op.cast(v, FLOAT) for v in (x, clip_norm)]
     largest = op.Max(reduce(op, "ReduceL2", wide, axis, True), bound)
     return op.cast(wide * bound / largest, op.result(x))
 
 
 @primitive("Cross")
 def _lower_cross(op: Builder, x: Tensor, y: Tensor, dim: int = -65530) -> Value:
-    """Split, and Mul and Sub of the parts."""
     longer = x if op.rank(x) >= op.rank(y) else y
     if dim != -65530:
         return _cross(op, promoted(op, x, y), op.axis(dim, longer) - op.rank(longer))
@@ -108,21 +100,14 @@ def _lower_cross(op: Builder, x: Tensor, y: Tensor, dim: int = -65530) -> Value:
 
 @primitive("Dense")
 def _dense(op: Builder, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Value:
-    """Gemm for a matrix, else Transpose, MatMul and Add."""
     if op.rank(x) == 2 and op.rank(weight) == 2 and is_float(op, x):
         return op.Gemm(x, weight, bias, transB=1)
     product = op.MatMul(x, flipped(op, weight) if op.rank(weight) > 1 else weight)
     return product if bias is None else product + bias
 
 
-@primitive("Det", "MatrixDeterminant")
-def _det(op: Builder, x: Tensor) -> Value:
-    return op.Det(x)
-
-
 @primitive("Einsum")
 def _einsum(op: Builder, *items: Value, equation: str) -> Value:
-    """Einsum."""
     operands = items[0] if len(items) == 1 else items
     return op.Einsum(*binding.tensors(op, operands), equation=equation)
 
@@ -134,27 +119,8 @@ def _einsum_ext(op: Builder, equation: str, operands: Tensors) -> Value:
 
 @primitive("LogMatrixDeterminant")
 def _log_matrix_determinant(op: Builder, x: Tensor) -> Value:
-    """Det, its Sign, and Log of its Abs."""
     value = op.Det(x)
     return (op.Sign(value), op.Log(op.Abs(value)))
-
-
-@primitive("MatMul", "MatMulV2")
-def _mat_mul(
-    op: Builder, x: Tensor, y: Tensor, transpose_a: bool = False, transpose_b: bool = False
-) -> Value:
-    """Gemm, or MatMul."""
-    return op.cast(matmul(op, x, y, transpose_a, transpose_b), op.result(x))
-
-
-@primitive("MatMulExt", "BatchMatMulExt", "Mm", "Mv", "Dot", "Vdot")
-def _mat_mul_ext(op: Builder, x: Tensor, y: Tensor) -> Value:
-    return op.MatMul(*promoted(op, x, y))
-
-
-@primitive("Outer", "Ger")
-def _outer(op: Builder, x: Tensor, y: Tensor) -> Value:
-    return op.Mul(*promoted(op, op.Unsqueeze(x, [1]), op.Unsqueeze(y, [0])))
 
 
 @primitive("Pdist")
@@ -174,11 +140,6 @@ def _renorm(op: Builder, x: Tensor, p: float, dim: int, maxnorm: float) -> Value
     return x * op.Where(op.Greater(size, maxnorm), op.like(maxnorm, x) / (size + 1e-7), 1.0)
 
 
-@primitive("Trace", "TraceExt")
-def _trace(op: Builder, x: Tensor) -> Value:
-    return trace(op, x, 0, 0, 1)
-
-
 @primitive("TransposeBatchMatmulTranspose")
 def _transpose_batch_matmul_transpose(
     op: Builder,
@@ -196,7 +157,6 @@ def _transpose_batch_matmul_transpose(
 def _tridiagonal_mat_mul(
     op: Builder, superdiag: Tensor, maindiag: Tensor, subdiag: Tensor, rhs: Tensor
 ) -> Value:
-    """Mul of each diagonal with the rows it meets, and Add."""
     above, middle, below = [flipped(op, d) for d in (superdiag, maindiag, subdiag)]
     none = [0] * (op.rank(rhs) - 2)
     after = op.Pad(rhs, [*none, -1, 0, *none, 1, 0])
@@ -250,3 +210,15 @@ def trace(
     """The sum of a diagonal."""
     wide = op.cast(x, op.result(x))
     return reduce(op, "ReduceSum", diagonal_of(op, wide, offset, axis1, axis2), [-1], False)
+
+
+formulas(
+    {
+        "Cdist": lambda op, x, y, p=2.0: norm(
+            op, op.Unsqueeze(x, [-2]) - op.Unsqueeze(y, [-3]), p, [-1], False
+        ),
+        "Det MatrixDeterminant": lambda op, x: op.Det(x),
+        "MatMulExt BatchMatMulExt Mm Mv Dot Vdot": lambda op, x, y: op.MatMul(*promoted(op, x, y)),
+        "Trace TraceExt": lambda op, x: trace(op, x, 0, 0, 1),
+    }
+)

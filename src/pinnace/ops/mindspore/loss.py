@@ -5,22 +5,20 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.graph.room import room
-from pinnace.ops.mindspore.arithmetic import xlogy
+from pinnace.ops.mindspore.arithmetic import squared_difference, xlogy
 from pinnace.ops.mindspore.array import counting
 from pinnace.ops.mindspore.math import log1p, promoted
-from pinnace.ops.table import Tensor, primitive
+from pinnace.ops.table import FLOAT, INT32, INT64, Tensor, formulas, primitive
 from pinnace.ops.values import Value
 
 _REDUCED = {"0": "sum", "1": "mean", "2": "none"}
 
 
 def reduced(op: Builder, x: Tensor, reduction: str) -> Tensor:
-    """ReduceMean, ReduceSum or nothing."""
     match _REDUCED.get(reduction, reduction):
         case "mean":
             return op.ReduceMean(x, keepdims=0)
@@ -33,12 +31,14 @@ def reduced(op: Builder, x: Tensor, reduction: str) -> Tensor:
 
 def _at(op: Builder, x: Tensor, labels: Tensor) -> Tensor:
     """Each row's element at its label."""
-    return op.Squeeze(
-        op.GatherElements(x, op.Unsqueeze(op.cast(labels, ir.DataType.INT64), [1]), axis=1), [1]
-    )
+    return op.Squeeze(op.GatherElements(x, op.Unsqueeze(op.cast(labels, INT64), [1]), axis=1), [1])
 
 
-def _distance(op: Builder, x: Tensor, y: Tensor, p: int, eps: float) -> Tensor:
+def _distance(op: Builder, x: Tensor, y: Tensor) -> Tensor:
+    return op.Abs(op.Sub(*promoted(op, x, y)))
+
+
+def _distance_of_rows(op: Builder, x: Tensor, y: Tensor, p: int, eps: float) -> Tensor:
     return op.Pow(op.ReduceSum(op.Pow(op.Abs(x - y + eps), float(p)), [-1], keepdims=0), 1.0 / p)
 
 
@@ -95,28 +95,16 @@ def _kl_div_loss(op: Builder, logits: Tensor, labels: Tensor, reduction: str = "
     return reduced(op, value, reduction)
 
 
-@primitive("L1LossExt")
-def _l1_loss_ext(op: Builder, x: Tensor, target: Tensor, reduction: str = "mean") -> Value:
-    return reduced(op, op.Abs(op.Sub(*promoted(op, x, target))), reduction)
-
-
-@primitive("MSELossExt")
-def _mse_loss_ext(op: Builder, x: Tensor, target: Tensor, reduction: str = "mean") -> Value:
-    """Sub, and Mul with itself."""
-    distance = op.Sub(*promoted(op, x, target))
-    return reduced(op, distance * distance, reduction)
-
-
 @primitive("MultilabelMarginLoss")
 def _multilabel_margin_loss(op: Builder, x: Tensor, target: Tensor, reduction: str = "mean") -> Value:
     """Relu of one less every difference between a target's element and one that is none, and which are."""
     rows = x if op.rank(x) == 2 else op.Unsqueeze(x, [0])
-    labels = op.cast(target if op.rank(x) == 2 else op.Unsqueeze(target, [0]), ir.DataType.INT64)
+    labels = op.cast(target if op.rank(x) == 2 else op.Unsqueeze(target, [0]), INT64)
     # What stands after the first -1 is no target.
-    ended = op.CumSum(op.cast(op.Less(labels, 0), ir.DataType.INT64), op.constant(1, np.int64))
+    ended = op.CumSum(op.cast(op.Less(labels, 0), INT64), op.constant(1, np.int64))
     named = op.Equal(ended, 0)
     place = op.Where(named, labels, op.constant(0, np.int64))
-    ones = op.cast(named, ir.DataType.FLOAT)
+    ones = op.cast(named, FLOAT)
     is_target = op.ScatterElements(ones * 0.0, place, ones, axis=1, reduction="max")
     own = op.Unsqueeze(op.GatherElements(rows, place, axis=1), [2])
     gap = op.Relu(op.Unsqueeze(rows, [1]) - own + 1.0)
@@ -125,7 +113,7 @@ def _multilabel_margin_loss(op: Builder, x: Tensor, target: Tensor, reduction: s
     gap = gap * op.cast(counted, op.dtype(x))
     total = op.ReduceMean(op.ReduceSum(gap, [1], keepdims=0), [1], keepdims=0)
     total = op.Squeeze(total, [0]) if op.rank(x) == 1 else total
-    marks = op.Reshape(op.cast(is_target, ir.DataType.INT32), op.Shape(target))
+    marks = op.Reshape(op.cast(is_target, INT32), op.Shape(target))
     return (reduced(op, total, reduction), marks)
 
 
@@ -141,7 +129,7 @@ def _multi_margin_loss(
     reduction: str = "mean",
 ) -> Value:
     """The mean over classes of Relu of the margin less the distance from the target's."""
-    places = op.Unsqueeze(op.cast(target, ir.DataType.INT64), [1])
+    places = op.Unsqueeze(op.cast(target, INT64), [1])
     own = op.GatherElements(x, places, axis=1)
     gap = x - own + margin
     # MindSpore counts no NaN
@@ -164,7 +152,7 @@ def _nll_loss(
     ignore_index: int = -100,
 ) -> Value:
     """NegativeLogLikelihoodLoss; the sum of the weights that took part beside it."""
-    places, classes = op.cast(labels, ir.DataType.INT64), op.shape(logits)[1] or 1
+    places, classes = op.cast(labels, INT64), op.shape(logits)[1] or 1
     weight = op.constant(np.ones(room(classes), op.dtype(logits).numpy())) if weight is None else weight
     counted = op.Not(op.Equal(places, op.constant(ignore_index, np.int64)))
     safe = op.Where(counted, places, op.constant(0, np.int64))
@@ -176,17 +164,12 @@ def _nll_loss(
     return reduced(op, loss, reduction), total
 
 
-@primitive("SigmoidCrossEntropyWithLogits")
-def _sigmoid_cross_entropy_with_logits(op: Builder, logits: Tensor, label: Tensor) -> Value:
-    return op.Softplus(logits) - logits * label
-
-
 @primitive("SmoothL1Loss")
 def _smooth_l1_loss(
     op: Builder, prediction: Tensor, target: Tensor, beta: float = 1.0, reduction: str = "none"
 ) -> Value:
     """Half the square over beta below beta, the difference less half of beta from there on."""
-    distance = op.Abs(op.Sub(*promoted(op, prediction, target)))
+    distance = _distance(op, prediction, target)
     far = distance - 0.5 * beta
     if beta == 0:
         return reduced(op, far, reduction)
@@ -194,22 +177,11 @@ def _smooth_l1_loss(
     return reduced(op, op.Where(op.Less(distance, beta), near, far), reduction)
 
 
-@primitive("SoftMarginLoss")
-def _soft_margin_loss(op: Builder, x: Tensor, target: Tensor, reduction: str = "mean") -> Value:
-    return reduced(op, log1p(op, op.Exp(-(x * target))), reduction)
-
-
 @primitive("SoftmaxCrossEntropyWithLogits")
 def _softmax_cross_entropy_with_logits(op: Builder, logits: Tensor, labels: Tensor) -> Value:
     """LogSoftmax, Mul, ReduceSum; and what training would read."""
     loss = -op.ReduceSum(op.LogSoftmax(logits, axis=-1) * labels, [-1], keepdims=0)
     return (loss, op.Softmax(logits, axis=-1) - labels)
-
-
-@primitive("SparseSoftmaxCrossEntropyWithLogits", unused="sens")
-def _sparse_softmax_cross_entropy_with_logits(op: Builder, logits: Tensor, labels: Tensor) -> Value:
-    """LogSoftmax at the labels, their mean."""
-    return -op.ReduceMean(_at(op, op.LogSoftmax(logits, axis=-1), labels), keepdims=0)
 
 
 @primitive("TripletMarginLoss")
@@ -226,7 +198,25 @@ def _triplet_margin_loss(
     reduction: str = "mean",
 ) -> Value:
     """The distance to the positive less that to the negative, where the margin is not kept."""
-    away = _distance(op, x, negative, p, eps)
-    away = op.Min(away, _distance(op, positive, negative, p, eps)) if swap else away
-    beyond = _distance(op, x, positive, p, eps) - away + op.cast(op.operand(margin, x), op.dtype(x))
+    away = _distance_of_rows(op, x, negative, p, eps)
+    away = op.Min(away, _distance_of_rows(op, positive, negative, p, eps)) if swap else away
+    beyond = _distance_of_rows(op, x, positive, p, eps) - away + op.cast(op.operand(margin, x), op.dtype(x))
     return reduced(op, op.Relu(beyond), reduction)
+
+
+formulas(
+    {
+        "L1LossExt": lambda op, x, target, reduction="mean": reduced(op, _distance(op, x, target), reduction),
+        "MSELossExt": lambda op, x, target, reduction="mean": reduced(
+            op, squared_difference(op, *promoted(op, x, target)), reduction
+        ),
+        "SigmoidCrossEntropyWithLogits": lambda op, logits, label: op.Softplus(logits) - logits * label,
+        "SoftMarginLoss": lambda op, x, target, reduction="mean": reduced(
+            op, log1p(op, op.Exp(-(x * target))), reduction
+        ),
+        "SparseSoftmaxCrossEntropyWithLogits": lambda op, logits, labels: (
+            -op.ReduceMean(_at(op, op.LogSoftmax(logits, axis=-1), labels), keepdims=0)
+        ),
+    },
+    unused="sens",
+)

@@ -9,33 +9,35 @@ import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
-from pinnace.ops.table import Tensor, primitive, primitives
+from pinnace.ops.table import (
+    BOOL,
+    DOUBLE,
+    FLOAT,
+    FLOAT16,
+    INT32,
+    INT64,
+    Tensor,
+    formulas,
+    primitive,
+    primitives,
+)
 from pinnace.ops.values import Value
 
-_LARGEST = {ir.DataType.FLOAT16: 65504.0, ir.DataType.BFLOAT16: 3.3895313892515355e38}
-_FRACTION = {ir.DataType.FLOAT: 23, ir.DataType.DOUBLE: 52}
-"""Bits behind the point."""
-_LOWEST = {ir.DataType.FLOAT: -126, ir.DataType.DOUBLE: -1022}
-"""The least exponents."""
+_LARGEST = {FLOAT16: 65504.0, ir.DataType.BFLOAT16: 3.3895313892515355e38}
 
 
-@primitive("Exp2")
 def exp2(op: Builder, x: Tensor) -> Tensor:
-    """Pow of 2."""
     return op.Pow(2.0, floating(op, x))
 
 
 def is_float(op: Builder, x: Tensor) -> bool:
-    """True for floats."""
     return op.dtype(x).is_floating_point()
 
 
 def is_integer(op: Builder, x: Tensor) -> bool:
-    """True for ints."""
     return op.dtype(x).is_integer()
 
 
-@primitive("Log1p")
 def log1p(op: Builder, x: Tensor) -> Tensor:
     """Twice Atanh of x / (x + 2), which is exact near zero; Log from 1 on."""
     x = floating(op, x)
@@ -47,7 +49,6 @@ def never(op: Builder, x: Tensor) -> Tensor:
     return op.Not(op.Equal(x, x))
 
 
-@primitive("Trunc")
 def trunc(op: Builder, x: Tensor) -> Value:
     """Sign, Abs, Floor, Mul; nothing for ints."""
     return op.Sign(x) * op.Floor(op.Abs(x)) if is_float(op, x) else x
@@ -80,15 +81,7 @@ def _of_floats(op: Builder, op_type: str, x: Tensor) -> Value:
 
 @primitives({"Abs": "Abs", "BitwiseNot Invert": "BitwiseNot", "Neg": "Neg", "Rint": "Round"})
 def _one_operator(op: Builder, op_type: str, x: Tensor) -> Value:
-    """{op_type}."""
     return op.op(op_type, x)
-
-
-@primitive("Angle")
-def _angle(op: Builder, x: Tensor) -> Value:
-    """Pi where the number is less than 0, else 0."""
-    x = floating(op, x)
-    return op.Where(op.IsNaN(x), x, op.Where(op.Less(x, 0.0), op.like(math.pi, x), op.like(0.0, x)))
 
 
 @primitives({"Ceil": "Ceil", "Floor": "Floor"})
@@ -97,37 +90,18 @@ def _rounded(op: Builder, op_type: str, x: Tensor) -> Value:
     return op.op(op_type, x) if is_float(op, x) else x
 
 
-@primitive("Eps")
-def _eps(op: Builder, x: Tensor) -> Value:
-    """Expand of the distance from 1 to the next number."""
-    return op.Expand(op.like(float(np.finfo(op.dtype(x).numpy()).eps), x), op.Shape(x))
-
-
-@primitive("Erfc")
-def _erfc(op: Builder, x: Tensor) -> Value:
-    return 1 - op.Erf(floating(op, x))
-
-
-@primitive("Expm1")
 def _expm1(op: Builder, x: Tensor) -> Value:
     """Twice Sinh of x / 2 by Exp of x / 2, which is exact near zero."""
     half = op.Max(floating(op, x) * 0.5, -20.0)  # Sinh is infinite far below, where Exp is 0
     return op.Sinh(half) * op.Exp(half) * 2.0
 
 
-@primitive("Frac")
-def _frac(op: Builder, x: Tensor) -> Value:
-    return x - trunc(op, x)
+def _angle(op: Builder, x: Tensor) -> Tensor:
+    x = floating(op, x)
+    return op.Where(op.IsNaN(x), x, op.Where(op.Less(x, 0.0), op.like(math.pi, x), op.like(0.0, x)))
 
 
-@primitive("Imag")
-def _imag(op: Builder, x: Tensor) -> Value:
-    return op.Expand(op.like(0.0, x), op.Shape(x))
-
-
-@primitive("IsFinite")
-def _is_finite(op: Builder, x: Tensor) -> Value:
-    """Neither IsInf nor IsNaN; true for ints."""
+def _is_finite(op: Builder, x: Tensor) -> Tensor:
     return op.Not(op.Or(op.IsInf(x), op.IsNaN(x)) if is_float(op, x) else never(op, x))
 
 
@@ -135,21 +109,6 @@ def _is_finite(op: Builder, x: Tensor) -> Value:
 def _strange(op: Builder, op_type: str, x: Tensor) -> Value:
     """{op_type}; false for ints."""
     return op.op(op_type, x) if is_float(op, x) else never(op, x)
-
-
-@primitive("IsNegInf")
-def _is_neg_inf(op: Builder, x: Tensor) -> Value:
-    return op.IsInf(x, detect_positive=0) if is_float(op, x) else never(op, x)
-
-
-@primitive("Log10")
-def _log10(op: Builder, x: Tensor) -> Value:
-    return op.Log(floating(op, x)) / math.log(10)
-
-
-@primitive("Log2")
-def _log2(op: Builder, x: Tensor) -> Value:
-    return op.Log(floating(op, x)) / math.log(2)
 
 
 @primitive("Logit")
@@ -177,34 +136,26 @@ def _nan_to_num(
 @primitive("NextAfter")
 def _next_after(op: Builder, x: Tensor, other: Tensor) -> Value:
     """Add of the distance to the next number, from the exponent, in float64."""
-    if op.dtype(x) not in _FRACTION:
-        raise Unsupported(f"computes with {op.dtype(x).name}, but only float32 and float64 are supported")
-    here, there = op.cast(x, ir.DataType.DOUBLE), op.cast(other, ir.DataType.DOUBLE)
+    kind = op.dtype(x)
+    if kind not in (FLOAT, DOUBLE):
+        raise Unsupported(f"computes with {kind.name}, but only float32 and float64 are supported")
+    limits = np.finfo(kind.numpy())
+    here, there = op.cast(x, DOUBLE), op.cast(other, DOUBLE)
     size, way, upwards = op.Abs(here), op.Sign(there - here), op.Sign(here)
     exponent = op.Floor(op.Log(size) / math.log(2.0))
     for _ in range(2):  # the logarithm is rounded: the exponent may be one off
         power = op.Pow(2.0, exponent)
-        exponent = (
-            exponent
-            - op.cast(op.Greater(power, size), ir.DataType.DOUBLE)
-            + op.cast(op.LessOrEqual(power * 2.0, size), ir.DataType.DOUBLE)
-        )
+        less = op.cast(op.Greater(power, size), DOUBLE)
+        exponent = exponent - less + op.cast(op.LessOrEqual(power * 2.0, size), DOUBLE)
     # Towards zero from a power of two the numbers lie twice as dense.
     dense = op.And(op.Less(way * upwards, 0.0), op.Equal(op.Pow(2.0, exponent), size))
-    exponent = (
-        op.Max(exponent - op.cast(dense, ir.DataType.DOUBLE), _LOWEST[op.dtype(x)]) - _FRACTION[op.dtype(x)]
-    )
+    exponent = op.Max(exponent - op.cast(dense, DOUBLE), float(limits.minexp)) - limits.nmant
     beyond = here + way * op.Pow(2.0, exponent)
     # From an infinity MindSpore gives the greatest number of float64, and of float32 the infinity.
-    greatest = float(np.finfo(np.float64).max) if op.dtype(x) is ir.DataType.DOUBLE else math.inf
+    greatest = float(limits.max) if kind is DOUBLE else math.inf
     beyond = op.Where(op.IsInf(here), upwards * greatest, beyond)
     strange = op.Or(op.IsNaN(here), op.IsNaN(there))
-    return op.cast(op.Where(strange, math.nan, op.Where(op.Equal(here, there), there, beyond)), op.dtype(x))
-
-
-@primitive("Real", "Conj")
-def _real(op: Builder, x: Tensor) -> Value:
-    return x
+    return op.cast(op.Where(strange, math.nan, op.Where(op.Equal(here, there), there, beyond)), kind)
 
 
 @primitive("Round")
@@ -216,38 +167,42 @@ def _round(op: Builder, x: Tensor, decimals: int = 0) -> Value:
     return op.Round(x * scale) / scale if decimals > 0 else op.Round(x / scale) * scale
 
 
-@primitive("Rsqrt")
-def _rsqrt(op: Builder, x: Tensor) -> Value:
-    return op.Reciprocal(op.Sqrt(floating(op, x)))
-
-
-@primitive("Sign")
-def _sign(op: Builder, x: Tensor) -> Value:
-    """Sign; 0 for NaN."""
-    return op.Where(op.IsNaN(x), 0, op.Sign(x)) if is_float(op, x) else op.Sign(x)
-
-
-@primitive("Sinc")
 def _sinc(op: Builder, x: Tensor) -> Value:
     """Sin of x times pi over itself, and 1 at 0; NaN at False, as MindSpore has it."""
     turn = floating(op, x) * math.pi
-    if op.dtype(x) is ir.DataType.BOOL:
+    if op.dtype(x) is BOOL:
         return op.Sin(turn) / turn
     zero = op.Equal(turn, 0.0)
     safe = op.Where(zero, 1.0, turn)
     return op.Where(zero, 1.0, op.Sin(safe) / safe)
 
 
-@primitive("Square")
-def _square(op: Builder, x: Tensor) -> Value:
-    return x * x
+formulas(
+    {
+        "Angle": _angle,
+        "Eps": lambda op, x: op.Expand(op.like(float(np.finfo(op.dtype(x).numpy()).eps), x), op.Shape(x)),
+        "Erfc": lambda op, x: 1 - op.Erf(floating(op, x)),
+        "Exp2": exp2,
+        "Expm1": _expm1,
+        "Frac": lambda op, x: x - trunc(op, x),
+        "Imag": lambda op, x: op.Expand(op.like(0.0, x), op.Shape(x)),
+        "IsFinite": _is_finite,
+        "IsNegInf": lambda op, x: op.IsInf(x, detect_positive=0) if is_float(op, x) else never(op, x),
+        "Log10": lambda op, x: op.Log(floating(op, x)) / math.log(10),
+        "Log1p": log1p,
+        "Log2": lambda op, x: op.Log(floating(op, x)) / math.log(2),
+        "Real Conj": lambda op, x: x,
+        "Rsqrt": lambda op, x: op.Reciprocal(op.Sqrt(floating(op, x))),
+        "Sign": lambda op, x: op.Where(op.IsNaN(x), 0, op.Sign(x)) if is_float(op, x) else op.Sign(x),
+        "Sinc": _sinc,
+        "Square": lambda op, x: x * x,
+        "Trunc": trunc,
+    }
+)
 
 
 def _odds(op: Builder, x: Tensor) -> Tensor:
     return op.Log(x / (1.0 - x))
-
-
-# -- one operand -----------------------------------------------------------------------------------
 
 
 def floating(op: Builder, x: Tensor) -> Tensor:
@@ -255,10 +210,7 @@ def floating(op: Builder, x: Tensor) -> Tensor:
     if op.dtype(x).is_floating_point():
         return x
     wanted = op.result(x)
-    return op.cast(x, wanted if wanted.is_floating_point() else ir.DataType.FLOAT)
-
-
-# -- two operands ----------------------------------------------------------------------------------
+    return op.cast(x, wanted if wanted.is_floating_point() else FLOAT)
 
 
 def promoted(op: Builder, x: Value, y: Value) -> tuple[Tensor, Tensor]:
@@ -279,7 +231,7 @@ def _wider(first: ir.DataType, second: ir.DataType) -> ir.DataType:
         return first if first.is_floating_point() else second
     if first.bitwidth == second.bitwidth and first is not second:
         if first.is_floating_point():  # float16 and bfloat16
-            return ir.DataType.FLOAT
+            return FLOAT
         return _signed_holder(first)
     wide, narrow = (first, second) if first.bitwidth > second.bitwidth else (second, first)
     return _signed_holder(wide) if wide.is_integer() and narrow.is_signed() > wide.is_signed() else wide
@@ -289,7 +241,7 @@ def _signed_holder(dtype: ir.DataType) -> ir.DataType:
     """The signed type that holds an unsigned one."""
     if dtype.bitwidth <= 8:
         return ir.DataType.INT16
-    return ir.DataType.INT32 if dtype.bitwidth <= 16 else ir.DataType.INT64
+    return INT32 if dtype.bitwidth <= 16 else INT64
 
 
 def beside(op: Builder, value: Value, x: Tensor) -> Tensor:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.graph.room import room
 from pinnace.ops.mindspore.conv import images_back, images_first
 from pinnace.ops.mindspore.reduce import variance
-from pinnace.ops.table import Ints, Tensor, Tensors, primitive
+from pinnace.ops.table import DOUBLE, FLOAT, Ints, Tensor, Tensors, primitive, primitives
 from pinnace.ops.values import Value
 
 
@@ -18,7 +17,6 @@ from pinnace.ops.values import Value
 def _add_layer_norm_v2(
     op: Builder, x1: Tensor, x2: Tensor, gamma: Tensor, beta: Tensor, epsilon: float = 1e-05
 ) -> Value:
-    """Add and LayerNormalization."""
     total = x1 + x2
     y, mean, spread = _layer_norm(op, total, gamma, beta, -1, -1, epsilon)
     return (y, mean, _reciprocal_root(op, spread, epsilon), total)
@@ -28,7 +26,7 @@ def _add_layer_norm_v2(
 def _add_rms_norm(op: Builder, x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float = 1e-06) -> Value:
     """Add, then as RmsNorm."""
     total = x1 + x2
-    y, rstd = _rms_norm(op, total, gamma, epsilon)
+    y, rstd = rms_norm(op, total, gamma, epsilon)
     return (y, rstd, total)
 
 
@@ -97,7 +95,6 @@ def _group_norm(
     bias: Tensor | None = None,
     eps: float = 1e-05,
 ) -> Value:
-    """GroupNormalization."""
     factor, offset = _of_channels(op, x, weight, 1), _of_channels(op, x, bias, 0)
     y = op.GroupNormalization(x, factor, offset, num_groups=num_groups, epsilon=eps)
     groups = op.reshape(x, [op.dim(x, 0), num_groups, -1])
@@ -133,9 +130,10 @@ def _instance_norm(
     return (y * gamma + beta, mean, variance)
 
 
-@primitive("LayerNorm")
-def _lower_layer_norm(
+@primitives({"LayerNorm": False, "LayerNormV3": True})
+def _layer_norm_of(
     op: Builder,
+    inverted: bool,
     x: Tensor,
     gamma: Tensor,
     beta: Tensor,
@@ -143,8 +141,9 @@ def _lower_layer_norm(
     begin_params_axis: int = 1,
     epsilon: float = 1e-7,
 ) -> Value:
-    """LayerNormalization; Mul and Add of gamma and beta where these begin at another axis."""
-    return _layer_norm(op, x, gamma, beta, begin_norm_axis, begin_params_axis, epsilon)
+    """LayerNormalization; V3 gives the reciprocal of the standard deviation in place of the variance."""
+    y, mean, spread = _layer_norm(op, x, gamma, beta, begin_norm_axis, begin_params_axis, epsilon)
+    return y, mean, _reciprocal_root(op, spread, epsilon) if inverted else spread
 
 
 @primitive("LayerNormExt")
@@ -156,7 +155,6 @@ def _layer_norm_ext(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Value:
-    """LayerNormalization."""
     first = op.rank(x) - len(normalized_shape)
     ones = op.constant(np.ones(room(*normalized_shape), op.dtype(x).numpy())) if weight is None else weight
     spread, mean = variance(op, x, range(first, op.rank(x)), 0, True)
@@ -167,26 +165,10 @@ def _layer_norm_ext(
     )
 
 
-@primitive("LayerNormV3")
-def _layer_norm_v3(
-    op: Builder,
-    x: Tensor,
-    gamma: Tensor,
-    beta: Tensor,
-    begin_norm_axis: int = 1,
-    begin_params_axis: int = 1,
-    epsilon: float = 1e-7,
-) -> Value:
-    """LayerNormalization, with the reciprocal of the standard deviation in place of the variance."""
-    y, mean, spread = _layer_norm(op, x, gamma, beta, begin_norm_axis, begin_params_axis, epsilon)
-    return y, mean, _reciprocal_root(op, spread, epsilon)
-
-
 @primitive("LRN")
 def _lrn(
     op: Builder, x: Tensor, depth_radius: int = 5, bias: float = 1.0, alpha: float = 1.0, beta: float = 0.5
 ) -> Value:
-    """LRN."""
     size = 2 * depth_radius + 1
     return op.LRN(x, size=size, bias=bias, alpha=alpha * size, beta=beta)
 
@@ -194,7 +176,7 @@ def _lrn(
 @primitive("RmsNorm")
 def _lower_rms_norm(op: Builder, x: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> Value:
     """Div by the root of the mean square, and Mul: what engines fuse into one; in float32."""
-    return _rms_norm(op, x, gamma, epsilon)
+    return rms_norm(op, x, gamma, epsilon)
 
 
 def _batch_statistics(op: Builder, x: Tensor) -> Tensors:
@@ -231,9 +213,8 @@ def _reciprocal_root(op: Builder, x: Tensor, epsilon: float) -> Tensor:
     return op.Reciprocal(op.Sqrt(x + epsilon))
 
 
-def _rms_norm(op: Builder, x: Tensor, gamma: Tensor, epsilon: float) -> Tensors:
-    """The result, and the reciprocal of the root of the mean square."""
-    wide = x if op.dtype(x) is ir.DataType.DOUBLE else op.cast(x, ir.DataType.FLOAT)
-    mean = op.ReduceMean(op.Pow(wide, 2.0), range(op.rank(x) - op.rank(gamma), op.rank(x)), keepdims=1)
-    root = op.Sqrt(mean + epsilon)
-    return op.cast(wide / root, op.dtype(x)) * gamma, op.Reciprocal(root)
+def rms_norm(op: Builder, x: Tensor, gamma: Tensor, epsilon: float) -> Tensors:
+    """The result, and the reciprocal of the root of the mean square, in the form that engines fuse."""
+    wide = x if op.dtype(x) is DOUBLE else op.cast(x, FLOAT)
+    root = op.Sqrt(op.ReduceMean(op.Pow(wide, 2.0), range(-op.rank(gamma), 0), keepdims=1) + epsilon)
+    return op.cast(wide / root, op.dtype(x)) * op.cast(gamma, op.dtype(x)), op.Reciprocal(root)

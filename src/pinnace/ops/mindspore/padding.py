@@ -33,7 +33,6 @@ def pad(op: Builder, x: Tensor, paddings: Value) -> Value:
 
 
 def _pairs(numbers: Sequence[int | Tensor]) -> list[_Pair]:
-    """Numbers two by two."""
     return list(zip(numbers[::2], numbers[1::2], strict=True))
 
 

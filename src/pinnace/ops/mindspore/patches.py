@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
@@ -13,10 +12,9 @@ from pinnace.graph.room import span
 from pinnace.ops.mindspore.array import END
 from pinnace.ops.mindspore.conv import edges, is_last, is_same, is_valid, spatial
 from pinnace.ops.mindspore.padding import padded
-from pinnace.ops.table import Arguments, Ints, Tensor, primitive, primitives
+from pinnace.ops.table import INT64, Arguments, Ints, Tensor, primitive, primitives
 from pinnace.ops.values import Value
 
-_INT64 = ir.DataType.INT64
 _MOST_PLACES = 1 << 14
 """Places of a window, each of which is a node: 128 x 128."""
 
@@ -49,7 +47,6 @@ def _same(
 def extract_image_patches(
     op: Builder, x: Tensor, ksizes: Ints, strides: Ints, rates: Ints, padding: str = "VALID"
 ) -> Value:
-    """Slice for each place of the window, Concat."""
     kernel, steps, holes = (spatial(v, 2) for v in (ksizes, strides, rates))
     if is_same(padding):
         x = _same(op, x, kernel, steps, holes, 0.0)
@@ -72,7 +69,6 @@ class _Columns(Arguments):
 
 @primitives({"Im2Col": False, "Im2ColExt": True})
 def im2col(op: Builder, flat: bool, x: Tensor, *, window: _Columns) -> Value:
-    """Slice for each place of the window, Concat, Reshape."""
     kernel, steps, holes = (spatial(v, 2) for v in (window.kernel_size, window.stride, window.dilation))
     before, after = edges(window.padding, 2)[:2], edges(window.padding, 2)[2:]
     for i, size in enumerate(op.shape(x)[2:]):
@@ -128,7 +124,7 @@ def _starts(op: Builder, sample: Tensor, length: int, window: int, count: int) -
     step = op.like((length - window) / (count - 1), sample)
     numbers = np.arange(count - 1, dtype=op.dtype(sample).numpy())
     places = op.Floor((sample + numbers) * step)
-    places = op.cast(places - op.Floor(sample * step), _INT64)
+    places = op.cast(places - op.Floor(sample * step), INT64)
     last = op.Expand(op.constant(length - window, np.int64), op.Shape(sample))
     return op.Concat(places, last, axis=-1)
 
@@ -144,7 +140,6 @@ def fractional(
     output_shape: Ints,
     format: str = "NCHW",
 ) -> Value:
-    """GatherElements of each window's elements, and TopK."""
     if is_last(format):
         raise Unsupported("has its channels last")
     kernel, sizes = spatial(ksize, rank), spatial(output_shape, rank)

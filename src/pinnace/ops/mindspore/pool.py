@@ -21,7 +21,7 @@ from pinnace.ops.mindspore.conv import (
     unbatched,
     window,
 )
-from pinnace.ops.table import Arguments, Ints, Tensor, primitive, primitives
+from pinnace.ops.table import INT64, Arguments, Ints, Tensor, primitive, primitives
 from pinnace.ops.values import Value
 
 
@@ -48,7 +48,6 @@ class _Pooling(Arguments):
     unused="padding ksize pad",
 )
 def pool(op: Builder, op_type: str, rank: int, x: Tensor, *, pooling: _Pooling) -> Value:
-    """{op_type}."""
     last = is_last(pooling.format)
     kernel, steps = spatial(pooling.kernel_size, rank, last), spatial(pooling.strides, rank, last)
     padding = window(pooling.pad_mode, pooling.pad_list, rank)
@@ -253,7 +252,6 @@ def unpool(
     pads: Ints = (0,),
     output_size: Ints | None = None,
 ) -> Value:
-    """ScatterElements into zeros."""
     kernel = spatial(kernel_size, rank)
     steps = spatial(strides, rank) if strides and any(strides) else kernel
     sizes: Sequence[int | Tensor] = (output_size or ())[-rank:]
@@ -264,5 +262,5 @@ def unpool(
         sizes = [n * step + end for n, step, end in zip(lengths, steps, ends, strict=True)]
     count = op.ReduceProd(op.vector(sizes), keepdims=0)
     zeros = op.ConstantOfShape(op.vector([*lead, count]), value=ir.tensor(np.zeros(1, op.dtype(x).numpy())))
-    flat = [op.reshape(v, [*lead, -1]) for v in (op.cast(places, ir.DataType.INT64), x)]
+    flat = [op.reshape(v, [*lead, -1]) for v in (op.cast(places, INT64), x)]
     return op.reshape(op.ScatterElements(zeros, *flat, axis=len(lead)), [*lead, *sizes])

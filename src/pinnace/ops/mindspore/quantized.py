@@ -12,11 +12,8 @@ from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.ops.mindspore.linalg import flipped
 from pinnace.ops.mindspore.math import is_integer
-from pinnace.ops.table import Dtype, Ints, Tensor, primitive, primitives
+from pinnace.ops.table import FLOAT, FLOAT16, INT8, INT64, UINT8, Dtype, Ints, Tensor, primitive, primitives
 from pinnace.ops.values import Value
-
-_FLOAT = ir.DataType.FLOAT
-
 
 # -- simulated -------------------------------------------------------------------------------------
 
@@ -57,8 +54,8 @@ def fake_quant_with_bounds(
 @primitive("DynamicQuantExt")
 def _dynamic_quant_ext(op: Builder, x: Tensor, smooth_scales: Tensor | None = None) -> Value:
     """Div by a 127th of the largest of each row, Round, Cast; and what was divided by."""
-    y = op.cast(x, ir.DataType.FLOAT)
-    y = y * op.cast(smooth_scales, ir.DataType.FLOAT) if smooth_scales is not None else y
+    y = op.cast(x, FLOAT)
+    y = y * op.cast(smooth_scales, FLOAT) if smooth_scales is not None else y
     scale = op.ReduceMax(op.Abs(y), [-1], keepdims=1) / 127.0
     return (stored(op, y / scale), op.Squeeze(scale, [-1]))
 
@@ -120,16 +117,15 @@ def _quant_batch_matmul(
     pertoken_scale: Tensor | None = None,
     transpose_x1: bool = False,
     transpose_x2: bool = False,
-    dtype: Dtype = ir.DataType.FLOAT16,
+    dtype: Dtype = FLOAT16,
 ) -> Value:
-    """MatMul in float32, Add of the bias, Mul by the scales, Cast."""
     y = _product(op, x1, x2, transpose_x1, transpose_x2)
     whole = bias is not None and is_integer(op, bias)
-    y = y + op.cast(bias, ir.DataType.FLOAT) if bias is not None and whole else y
+    y = y + op.cast(bias, FLOAT) if bias is not None and whole else y
     y = _per_token(op, y * dequantizing(op, scale), pertoken_scale)
-    y = y + op.cast(bias, ir.DataType.FLOAT) if bias is not None and not whole else y
-    y = y + op.cast(offset, ir.DataType.FLOAT) if offset is not None else y
-    return stored(op, y) if dtype is ir.DataType.INT8 else op.cast(y, dtype)
+    y = y + op.cast(bias, FLOAT) if bias is not None and not whole else y
+    y = y + op.cast(offset, FLOAT) if offset is not None else y
+    return stored(op, y) if dtype is INT8 else op.cast(y, dtype)
 
 
 @primitive("QuantV2")
@@ -140,10 +136,9 @@ def _quant_v2(
     offset: Tensor,
     sqrt_mode: bool = False,
     rounding_mode: str = "ROUND",
-    dst_type: Dtype = ir.DataType.INT8,
+    dst_type: Dtype = INT8,
 ) -> Value:
-    """Mul, Add, Round, Clip, Cast."""
-    y, factor, shift = [op.cast(t, ir.DataType.FLOAT) for t in (x, scale, offset)]
+    y, factor, shift = [op.cast(t, FLOAT) for t in (x, scale, offset)]
     y = y * (factor * factor if sqrt_mode else factor)
     return stored(op, y + shift, dst_type, rounding_mode)
 
@@ -161,14 +156,13 @@ def _weight_quant_batch_matmul(
     transpose_x: bool = False,
     transpose_weight: bool = False,
 ) -> Value:
-    """Add and Mul of the weight, MatMul in float32, Cast."""
     weight = widened(op, weight, antiquant_scale, antiquant_offset)
     y = _product(op, x, weight, transpose_x, transpose_weight)
-    y = y + op.cast(bias, ir.DataType.FLOAT) if bias is not None else y
+    y = y + op.cast(bias, FLOAT) if bias is not None else y
     if quant_scale is None:
         return op.cast(y, op.dtype(x))
     y = y * dequantizing(op, quant_scale)
-    return stored(op, y if quant_offset is None else y + op.cast(quant_offset, ir.DataType.FLOAT))
+    return stored(op, y if quant_offset is None else y + op.cast(quant_offset, FLOAT))
 
 
 # -- stored as integers ----------------------------------------------------------------------------
@@ -178,10 +172,10 @@ _ROUNDED = {"ROUND": "Round", "FLOOR": "Floor", "CEIL": "Ceil"}
 _ROUND_NAMES = {"0": "ROUND", "1": "FLOOR", "2": "CEIL", "3": "TRUNC"}
 
 
-def stored(op: Builder, x: Tensor, dtype: Dtype = ir.DataType.INT8, rounding: str = "ROUND") -> Tensor:
+def stored(op: Builder, x: Tensor, dtype: Dtype = INT8, rounding: str = "ROUND") -> Tensor:
     """Rounded, and cut off at the ends of an integer type."""
     how = _ROUND_NAMES.get(rounding, rounding.upper())
-    if dtype not in (ir.DataType.INT8, ir.DataType.UINT8) or how not in _ROUNDED:
+    if dtype not in (INT8, UINT8) or how not in _ROUNDED:
         raise Unsupported(f"stores {dtype.name} by {rounding!r}, but only int8 by ROUND, FLOOR or CEIL works")
     limits = np.iinfo(dtype.numpy())
     steps = op.Clip(op.op(_ROUNDED[how], x), op.like(limits.min, x), op.like(limits.max, x))
@@ -193,8 +187,8 @@ def stored(op: Builder, x: Tensor, dtype: Dtype = ir.DataType.INT8, rounding: st
 
 def dequantizing(op: Builder, scale: Tensor) -> Tensor:
     """A scale as float32; one of uint64 holds the bits of a float32 in its lower half."""
-    if op.dtype(scale) not in (ir.DataType.UINT64, ir.DataType.INT64):
-        return op.cast(scale, ir.DataType.FLOAT)
+    if op.dtype(scale) not in (ir.DataType.UINT64, INT64):
+        return op.cast(scale, FLOAT)
     bits = op.known(scale)
     if bits is None:
         raise Unsupported("has a scale that is packed as integers and computed by the graph")
@@ -202,18 +196,17 @@ def dequantizing(op: Builder, scale: Tensor) -> Tensor:
 
 
 def _product(op: Builder, x: Tensor, weight: Tensor, transpose_x: bool, transpose_weight: bool) -> Tensor:
-    """MatMul, in float32."""
-    first, second = op.cast(x, ir.DataType.FLOAT), op.cast(weight, ir.DataType.FLOAT)
+    first, second = op.cast(x, FLOAT), op.cast(weight, FLOAT)
     first = flipped(op, first) if transpose_x else first
     return op.MatMul(first, flipped(op, second) if transpose_weight else second)
 
 
 def _per_token(op: Builder, y: Tensor, scale: Tensor | None) -> Tensor:
-    return y if scale is None else y * op.Unsqueeze(op.cast(scale, ir.DataType.FLOAT), [-1])
+    return y if scale is None else y * op.Unsqueeze(op.cast(scale, FLOAT), [-1])
 
 
 def widened(op: Builder, weight: Tensor, scale: Tensor, offset: Tensor | None) -> Value:
     """The numbers that the integers of a weight stand for, as float32."""
-    wide = op.cast(weight, ir.DataType.FLOAT)
-    wide = wide + op.cast(offset, ir.DataType.FLOAT) if offset is not None else wide
-    return wide * op.cast(scale, ir.DataType.FLOAT)
+    wide = op.cast(weight, FLOAT)
+    wide = wide + op.cast(offset, FLOAT) if offset is not None else wide
+    return wide * op.cast(scale, FLOAT)

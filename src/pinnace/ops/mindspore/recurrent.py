@@ -11,10 +11,11 @@ import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
-from pinnace.graph.room import room
+from pinnace.graph.room import room, span
 from pinnace.ops.mindspore.array import counting
-from pinnace.ops.mindspore.parts import split_into
-from pinnace.ops.table import Ints, Tensor, primitive
+from pinnace.ops.mindspore.index import places
+from pinnace.ops.mindspore.slicing import split_into
+from pinnace.ops.table import FLOAT, INT64, Ints, Tensor, primitive
 from pinnace.ops.values import Value
 
 
@@ -25,14 +26,12 @@ def _ctc_greedy_decoder(
     """ArgMax, and NonZero of what is no blank, no repetition and within the length."""
     blank = op.tensor(op.dim(x, 2)) - op.constant(1, np.int64)
     best = op.transpose(op.ArgMax(x, axis=2, keepdims=0), (1, 0))
-    within = op.Less(
-        counting(op, op.dim(x, 0)), op.Unsqueeze(op.cast(sequence_length, ir.DataType.INT64), [1])
-    )
+    within = op.Less(counting(op, op.dim(x, 0)), op.Unsqueeze(op.cast(sequence_length, INT64), [1]))
     # The first has none before it: -1 is no class.
     before = op.Pad(op.Slice(best, [0], [-1], [1]), [0, 1, 0, 0], op.constant(-1, np.int64))
     kept = op.And(within, op.Less(best, blank))
     kept = op.And(kept, op.Not(op.Equal(best, before))) if merge_repeated else kept
-    counted = op.CumSum(op.cast(kept, ir.DataType.INT64), op.constant(1, np.int64))
+    counted = op.CumSum(op.cast(kept, INT64), op.constant(1, np.int64))
     places = op.Transpose(op.NonZero(kept), perm=[1, 0])
     columns = op.Unsqueeze(op.GatherND(counted, places) - 1, [1])
     indices = op.Concat(op.Slice(places, [0], [1], [1]), columns, axis=1)
@@ -63,10 +62,8 @@ def _dynamic_gruv2(
         raise Unsupported("has lengths of its own for each batch")
     hidden, order = op.static_shape(weight_hidden)[0], (1, 0, 2) if gate_order == "rzh" else (0, 1, 2)
     none = op.constant(np.zeros(room(1, 3 * hidden), np.float32))
-    wide, weights, recurrence, start = [
-        op.cast(t, ir.DataType.FLOAT) for t in (x, weight_input, weight_hidden, init_h)
-    ]
-    given = [none if t is None else op.cast(t, ir.DataType.FLOAT) for t in (bias_input, bias_hidden)]
+    wide, weights, recurrence, start = [op.cast(t, FLOAT) for t in (x, weight_input, weight_hidden, init_h)]
+    given = [none if t is None else op.cast(t, FLOAT) for t in (bias_input, bias_hidden)]
     biases = [t if t is none else _gate_bias(op, t, 3, order) for t in given]
     y = op.GRU(
         wide,
@@ -214,7 +211,7 @@ def dynamic_rnn(
     if seq_length is not None:
         raise Unsupported("has lengths of its own for each batch")
     dtype = op.dtype(x)
-    x, w, bias, init_h, init_c = (op.cast(t, ir.DataType.FLOAT) for t in (x, w, bias, init_h, init_c))
+    x, w, bias, init_h, init_c = (op.cast(t, FLOAT) for t in (x, w, bias, init_h, init_c))
     hidden = op.static_shape(w)[1] // 4
     if forget_bias:
         steps = np.repeat(np.asarray([0, 0, forget_bias, 0], np.float32), hidden)
@@ -253,3 +250,23 @@ def _cells(op: Builder, first: Tensor, added: Tensor, kept: Tensor) -> Tensor:
 
 
 # -- decoding --------------------------------------------------------------------------------------
+
+
+@primitive("NoRepeatNGram")
+def no_repeat_ngram(op: Builder, sequences: Tensor, scores: Tensor, *, ngram_size: int = 1) -> Value:
+    """Equal of all stretches with the last one; ScatterElements, reduction min, of the words that follow."""
+    length = op.static_shape(sequences)[-1]
+    count = length - ngram_size + 1
+    least = float(np.finfo(op.dtype(scores).numpy()).min)
+    banned = op.Slice(sequences, [ngram_size - 1], [length], [-1])
+    lowest = op.Expand(op.like(least, scores), op.Shape(banned))
+    same = None
+    for i in range(span(ngram_size - 1)):
+        part = op.Slice(sequences, [i], [i + count], [-1])
+        last = op.Slice(sequences, [count + i], [count + i + 1], [-1])
+        equal = op.Equal(part, last)
+        same = equal if same is None else op.And(same, equal)
+    if same is not None:
+        highest = op.like(float(np.finfo(op.dtype(scores).numpy()).max), scores)
+        lowest = op.Where(same, lowest, highest)
+    return op.ScatterElements(scores, places(op, banned), lowest, axis=-1, reduction="min")

@@ -10,7 +10,19 @@ import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.ops.mindspore.math import floating, is_float, promoted
-from pinnace.ops.table import Dtype, Ints, Tensor, Tensors, primitive, primitives
+from pinnace.ops.table import (
+    BOOL,
+    FLOAT,
+    INT32,
+    INT64,
+    Dtype,
+    Ints,
+    Tensor,
+    Tensors,
+    formulas,
+    primitive,
+    primitives,
+)
 from pinnace.ops.values import Value
 
 
@@ -26,7 +38,7 @@ def reduce(op: Builder, op_type: str, x: Tensor, axes: Sequence[int] | None, kee
 def product(op: Builder, x: Tensor, axes: Sequence[int] | None, keep: bool = False) -> Tensor:
     """The product over `axes`; of integers by Mul of halves: onnxruntime's ReduceProd computes in float64."""
     along = sorted({op.axis(a, x) for a in axes or range(op.rank(x))}) if op.rank(x) else []
-    integers = op.dtype(x) in (ir.DataType.INT32, ir.DataType.INT64)
+    integers = op.dtype(x) in (INT32, INT64)
     if not along or not integers or not all(op.shape(x)[axis] for axis in along):
         return reduce(op, "ReduceProd", x, axes, keep)
     for axis in along:
@@ -76,10 +88,7 @@ def as_result(op: Builder, x: Tensor) -> Tensor:
 
 
 @primitives({"Argmax ArgMax": "ArgMax", "Argmin ArgMin": "ArgMin"})
-def _argmax(
-    op: Builder, op_type: str, x: Tensor, axis: int | None = -1, output_type: Dtype = ir.DataType.INT32
-) -> Value:
-    """{op_type}."""
+def _argmax(op: Builder, op_type: str, x: Tensor, axis: int | None = -1, output_type: Dtype = INT32) -> Value:
     return op.cast(_place(op, op_type, x, axis), output_type)
 
 
@@ -87,7 +96,6 @@ def _argmax(
 def _arg_max_ext(
     op: Builder, op_type: str, x: Tensor, dim: int | None = None, keepdim: bool = False
 ) -> Value:
-    """{op_type}."""
     return _place(op, op_type, x, dim, keepdim)
 
 
@@ -101,15 +109,8 @@ def _arg_max_with_value(op: Builder, which: str, x: Tensor, axis: int = 0, keep_
 @primitive("CountNonZero")
 def _count_non_zero(op: Builder, x: Tensor, dim: Ints | None = None) -> Value:
     """ReduceSum of what is not zero."""
-    there = op.cast(op.cast(x, ir.DataType.BOOL), ir.DataType.INT64)
+    there = op.cast(op.cast(x, BOOL), INT64)
     return as_result(op, reduce(op, "ReduceSum", there, dim))
-
-
-@primitive("EqualCount")
-def _equal_count(op: Builder, x: Tensor, y: Tensor) -> Value:
-    return op.reshape(
-        as_result(op, reduce(op, "ReduceSum", op.cast(op.Equal(x, y), ir.DataType.INT32), None)), [1]
-    )
 
 
 @primitive("EqualExt")
@@ -122,16 +123,6 @@ def _equal_ext(op: Builder, x: Tensor, y: Tensor) -> Value:
 @primitive("EuclideanNorm")
 def _euclidean_norm(op: Builder, x: Tensor, axes: Ints, *, keep_dims: bool = False) -> Value:
     return reduce(op, "ReduceL2", x, axes, keep_dims)
-
-
-@primitive("FloatStatus")
-def _float_status(op: Builder, x: Tensor) -> Value:
-    return op.reshape(reduce(op, "ReduceMax", op.cast(op.IsNaN(x - x), ir.DataType.FLOAT), None), [1])
-
-
-@primitive("L2Loss")
-def _l2_loss(op: Builder, x: Tensor) -> Value:
-    return reduce(op, "ReduceSumSquare", x, None) * 0.5
 
 
 @primitive("L2Normalize")
@@ -156,7 +147,6 @@ def _lp_norm(
     keep_dims: bool = False,
     epsilon: float = 1e-12,
 ) -> Value:
-    """ReduceL1, ReduceL2, ReduceMax, ReduceMin, or Pow of a sum of Pow; not under epsilon."""
     return _not_under(op, norm(op, x, p, axis, keep_dims), epsilon)
 
 
@@ -184,7 +174,6 @@ def _norm(
     keepdim: bool = False,
     dtype: Dtype | None = None,
 ) -> Value:
-    """ReduceL1, ReduceL2, ReduceMax, ReduceMin, or Pow of a sum of Pow."""
     return norm(op, op.cast(x, dtype or op.result(x)), ord, dim, keepdim)
 
 
@@ -195,18 +184,17 @@ def _reduce_any(
     op: Builder, op_type: str, of_nothing: str, x: Tensor, axis: Ints | None = (), keep_dims: bool = False
 ) -> Value:
     """{op_type} of what is not 0."""
-    x = op.cast(x, ir.DataType.BOOL)
+    x = op.cast(x, BOOL)
     if 0 not in op.shape(x):
         return reduce(op, op_type, x, axis, keep_dims)
     # There is no maximum of nothing.
-    return op.cast(reduce(op, of_nothing, op.cast(x, ir.DataType.INT64), axis, keep_dims), ir.DataType.BOOL)
+    return op.cast(reduce(op, of_nothing, op.cast(x, INT64), axis, keep_dims), BOOL)
 
 
 @primitives({"ReduceMax Max": "ReduceMax", "ReduceMin Min": "ReduceMin"})
 def _reduce_max(
     op: Builder, op_type: str, x: Tensor, axis: Ints | None = (), keep_dims: bool = False
 ) -> Value:
-    """{op_type}."""
     return reduce(op, op_type, x, axis, keep_dims)
 
 
@@ -219,23 +207,9 @@ def _reduce_std(
     return op.Sqrt(value), mean
 
 
-@primitive("ReduceProd", "ProdExt")
-def _reduce_prod(
-    op: Builder,
-    x: Tensor,
-    axis: Ints | None = (),
-    keep_dims: bool = False,
-    *,
-    skip_mode: bool = False,
-    dtype: Dtype | None = None,
-) -> Value:
-    """ReduceProd, or Mul of halves, in the type of the result."""
-    if skip_mode and (not axis):
-        return x
-    return product(op, op.cast(x, dtype or op.result(x)), axis, keep_dims)
-
-
-@primitives({"ReduceSum SumExt": "ReduceSum", "ReduceMean MeanExt": "ReduceMean"})
+@primitives(
+    {"ReduceSum SumExt": "ReduceSum", "ReduceMean MeanExt": "ReduceMean", "ReduceProd ProdExt": "ReduceProd"}
+)
 def _reduce_sum(
     op: Builder,
     op_type: str,
@@ -247,14 +221,14 @@ def _reduce_sum(
     dtype: Dtype | None = None,
 ) -> Value:
     """{op_type}, in the type of the result."""
-    if skip_mode and (not axis):
+    if skip_mode and not axis:
         return x
-    return reduce(op, op_type, op.cast(x, dtype or op.result(x)), axis, keep_dims)
-
-
-@primitive("SquareSumAll")
-def _square_sum_all(op: Builder, x: Tensor, y: Tensor) -> Value:
-    return (reduce(op, "ReduceSumSquare", x, None), reduce(op, "ReduceSumSquare", y, None))
+    x = op.cast(x, dtype or op.result(x))
+    return (
+        product(op, x, axis, keep_dims)
+        if op_type == "ReduceProd"
+        else reduce(op, op_type, x, axis, keep_dims)
+    )
 
 
 @primitives({"Std": (True, False), "Var": (False, False), "VarMean": (False, True), "StdMean": (True, True)})
@@ -281,7 +255,6 @@ _TINY = 1e-10
 
 
 def norm(op: Builder, x: Tensor, p: float, axes: Sequence[int] | None, keep: bool) -> Tensor:
-    """The p-norm of vectors along `axes`."""
     if p == 2:
         return reduce(op, "ReduceL2", x, axes, keep)
     if p == 1:
@@ -310,3 +283,17 @@ def _place(op: Builder, op_type: str, x: Tensor, along: int | None, keep: bool =
     if along is None or op.rank(x) == 0:
         return op.op(op_type, op.reshape(x, [-1]), axis=0, keepdims=0)
     return op.op(op_type, x, axis=along, keepdims=keep)
+
+
+formulas(
+    {
+        "EqualCount": lambda op, x, y: op.reshape(
+            as_result(op, reduce(op, "ReduceSum", op.cast(op.Equal(x, y), INT32), None)), [1]
+        ),
+        "FloatStatus": lambda op, x: op.reshape(
+            reduce(op, "ReduceMax", op.cast(op.IsNaN(x - x), FLOAT), None), [1]
+        ),
+        "L2Loss": lambda op, x: reduce(op, "ReduceSumSquare", x, None) * 0.5,
+        "SquareSumAll": lambda op, *both: tuple(reduce(op, "ReduceSumSquare", x, None) for x in both),
+    }
+)

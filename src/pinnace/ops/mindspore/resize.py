@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.room import room
 from pinnace.ops.mindspore.conv import images_back, images_first
-from pinnace.ops.table import Dims, Floats, Ints, Tensor, primitive, primitives
+from pinnace.ops.table import FLOAT, Dims, Floats, Ints, Tensor, primitive, primitives
 from pinnace.ops.values import Value
 
 
@@ -40,7 +39,7 @@ def _resize_area(op: Builder, x: Tensor, size: Ints, align_corners: bool = False
     rows, columns = [
         op.constant(_shares(old, new, align_corners)) for old, new in zip((height, width), size, strict=True)
     ]
-    image = op.transpose(op.cast(x, ir.DataType.FLOAT), (0, 3, 1, 2))
+    image = op.transpose(op.cast(x, FLOAT), (0, 3, 1, 2))
     image = op.MatMul(rows, op.MatMul(image, op.Transpose(columns, perm=[1, 0])))
     return op.transpose(image, (0, 2, 3, 1))
 
@@ -68,7 +67,6 @@ def _resize_bicubic(
 def _resize_bilinear_v2(
     op: Builder, x: Tensor, size: Dims, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> Value:
-    """Resize, linear."""
     return resized(op, x, size, _coordinates(align_corners, half_pixel_centers), mode="linear")
 
 
@@ -76,7 +74,6 @@ def _resize_bilinear_v2(
 def _resize_linear1_d(
     op: Builder, x: Tensor, size: Dims, coordinate_transformation_mode: str = "align_corners"
 ) -> Value:
-    """Resize, linear."""
     where = _MODES.get(coordinate_transformation_mode, coordinate_transformation_mode)
     return resized(op, x, size, where, mode="linear")
 
@@ -90,7 +87,6 @@ def _resize_nearest_neighbor_v2(
     half_pixel_centers: bool = False,
     data_format: str = "NCHW",
 ) -> Value:
-    """Resize, nearest."""
     where = _coordinates(align_corners, half_pixel_centers)
     image = images_first(op, x, data_format)
     return images_back(
@@ -108,7 +104,6 @@ def _resize_v2(
     coordinate_transformation_mode: str = "half_pixel",
     mode: str = "nearest",
 ) -> Value:
-    """Resize."""
     where = coordinate_transformation_mode
     rounding = "floor" if mode == "nearest" else None
     coefficient = -0.75 if mode == "cubic" else None

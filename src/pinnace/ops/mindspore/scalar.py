@@ -15,7 +15,7 @@ from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.ops import binding
 from pinnace.ops.mindspore.math import promoted
-from pinnace.ops.table import Dtype, Items, Tensor, lowered, primitive, primitives
+from pinnace.ops.table import BOOL, Dtype, Items, Tensor, lowered, primitive, primitives
 from pinnace.ops.values import Value, flatten
 
 
@@ -73,7 +73,7 @@ def _make_range(op: Builder, *bounds: int) -> Value:
 def _scalar_bool(op: Builder, x: Value) -> Value:
     """Nothing where the number is known, else Cast."""
     now = _number(op, x)
-    return op.cast(op.tensor(x), ir.DataType.BOOL) if now is None else bool(now)
+    return op.cast(op.tensor(x), BOOL) if now is None else bool(now)
 
 
 @primitive("ScalarUadd", "scalar_uadd")
@@ -120,7 +120,7 @@ def scalar_cast(op: Builder, x: Value, dtype: Dtype) -> Value:
     """Nothing where the number is known, else Cast."""
     if op.known(x) is None:
         return op.cast(op.tensor(x), dtype)
-    if dtype is ir.DataType.BOOL:
+    if dtype is BOOL:
         return binding.bool_(op, x)
     return binding.float_(op, x) if dtype.is_floating_point() else binding.int_(op, x)
 

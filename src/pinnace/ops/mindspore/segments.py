@@ -10,7 +10,7 @@ import onnx_ir as ir
 from pinnace.graph.builder import Builder
 from pinnace.ops.mindspore.array import filled
 from pinnace.ops.mindspore.index import places, scattered_nd, wide_places
-from pinnace.ops.table import Dims, Tensor, primitive, primitives
+from pinnace.ops.table import Dims, Tensor, formulas, primitive, primitives
 from pinnace.ops.values import Value
 
 
@@ -50,11 +50,6 @@ def _scattered_segments(
 ) -> Tensor:
     start = filled(op, _neutral(reduction, op.dtype(x)), dims, op.dtype(x))
     return scattered_nd(op, start, op.Unsqueeze(ids, [-1]), x, reduction)
-
-
-@primitive("SparseSegmentMean")
-def _sparse_segment_mean(op: Builder, x: Tensor, indices: Tensor, segment_ids: Tensor) -> Value:
-    return sorted_segments(op, "mean", op.Gather(x, places(op, indices), axis=0), segment_ids)
 
 
 @primitive("SparseTensorDenseAdd", unused="shape")
@@ -103,3 +98,12 @@ def _unsorted_segment_sum(
     """ScatterND, reduction {reduction}."""
     sizes = [*num_segments, *op.dims(x, op.rank(segment_ids))]
     return _scattered_segments(op, x, wide_places(op, segment_ids), sizes, reduction)
+
+
+formulas(
+    {
+        "SparseSegmentMean": lambda op, x, indices, ids: sorted_segments(
+            op, "mean", op.Gather(x, places(op, indices), axis=0), ids
+        )
+    }
+)

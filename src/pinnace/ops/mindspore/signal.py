@@ -5,19 +5,19 @@ MindSpore computes cosine transforms of type 2, and 3 for the inverse, of orthon
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
-from pinnace.graph.room import room
-from pinnace.ops.mindspore.array import roll
+from pinnace.graph.room import room, span
+from pinnace.ops.mindspore.array import as_declared, roll
 from pinnace.ops.mindspore.math import floating
 from pinnace.ops.mindspore.padding import padded
-from pinnace.ops.table import Dtype, Ints, Tensor, primitive, primitives
+from pinnace.ops.table import FLOAT, Dtype, Ints, Tensor, primitive, primitives
 from pinnace.ops.values import Value
 
 
@@ -56,7 +56,6 @@ def _real(op: Builder, x: Tensor) -> Tensor:
 
 @primitives({"FFTShift": False, "IFFTShift": True})
 def shift(op: Builder, back: bool, x: Tensor, dim: Ints | None = None) -> Value:
-    """Slice twice and Concat, for each dimension."""
     axes = [op.axis(d, x) for d in (dim if dim is not None else range(op.rank(x)))]
     sizes = [op.static_shape(x)[axis] for axis in axes]
     return roll(op, x, tuple(-(n // 2) if back else n // 2 for n in sizes), tuple(axes))
@@ -70,7 +69,6 @@ def _dct(op: Builder, inverse: bool, x: Tensor, *, n: int | None = None, axis: i
 
 @primitives({"DCTN": False, "IDCTN": True}, unused="norm")
 def _dctn(op: Builder, inverse: bool, x: Tensor, *, s: Ints | None = None, axes: Ints | None = None) -> Value:
-    """MatMul with a matrix of cosines, for each dimension."""
     x = _real(op, x)
     axes = axes or tuple(range(op.rank(x) - len(s) if s else 0, op.rank(x)))
     for axis, size in zip(axes, s or [None] * len(axes), strict=True):
@@ -78,13 +76,37 @@ def _dctn(op: Builder, inverse: bool, x: Tensor, *, s: Ints | None = None, axes:
     return x
 
 
-@primitive("FFTFreq")
-def _fft_freq(op: Builder, n: int, d: float = 1.0, dtype: Dtype | None = None) -> Value:
-    """A constant."""
-    return op.constant(np.fft.fftfreq(n, d), (dtype or ir.DataType.FLOAT).numpy())
+@primitives({"FFTFreq": np.fft.fftfreq, "RFFTFreq": np.fft.rfftfreq})
+def _fft_freq(
+    op: Builder, function: Callable[[int, float], Any], n: int, d: float = 1.0, dtype: Dtype | None = None
+) -> Value:
+    return op.constant(function(n, d), (dtype or FLOAT).numpy())
 
 
-@primitive("RFFTFreq")
-def _rfft_freq(op: Builder, n: int, d: float = 1.0, dtype: Dtype | None = None) -> Value:
+# -- windows ---------------------------------------------------------------------------------------
+
+
+def _angles(length: int, periodic: bool) -> npt.NDArray[np.floating[Any]]:
+    """Parts of a full turn, one for each place of a window."""
+    return np.arange(span(length)) * (2 * np.pi / max(length if periodic else length - 1, 1))
+
+
+@primitives(
+    {
+        "BartlettWindow": lambda turn: 1 - np.abs(turn / np.pi - 1),
+        "BlackmanWindow": lambda turn: 0.42 - 0.5 * np.cos(turn) + 0.08 * np.cos(2 * turn),
+    },
+    unused="dtype max_length",
+)
+def _window(
+    op: Builder, function: Callable[[Any], Any], window_length: int, *, periodic: bool = True
+) -> Value:
     """A constant."""
-    return op.constant(np.fft.rfftfreq(n, d), (dtype or ir.DataType.FLOAT).numpy())
+    return as_declared(op, function(_angles(window_length, periodic)), FLOAT)
+
+
+@primitive("HammingWindow", unused="dtype")
+def _hamming_window(
+    op: Builder, length: int, *, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46
+) -> Value:
+    return as_declared(op, alpha - beta * np.cos(_angles(length, periodic)), FLOAT)

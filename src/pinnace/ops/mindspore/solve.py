@@ -8,9 +8,9 @@ import numpy as np
 
 from pinnace.graph.builder import Builder
 from pinnace.ops.mindspore.array import END, counting
+from pinnace.ops.mindspore.cumulative import repeated
 from pinnace.ops.mindspore.linalg import flipped
 from pinnace.ops.mindspore.math import floating
-from pinnace.ops.running import repeated
 from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Value
 

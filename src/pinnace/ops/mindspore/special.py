@@ -9,17 +9,16 @@ lower end, the parameter is raised first: 6.5.21 and 26.5.16.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
-import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.room import span
+from pinnace.ops.mindspore.cumulative import repeated
 from pinnace.ops.mindspore.math import floating
-from pinnace.ops.running import repeated
-from pinnace.ops.table import Tensor, Tensors, primitive
+from pinnace.ops.table import DOUBLE, INT64, Tensor, Tensors, primitive, primitives
 from pinnace.ops.values import Value
 
 _STEPS = 8
@@ -33,8 +32,7 @@ _ZETA = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160)
 
 
 def in_float64(op: Builder, x: Tensor) -> Tensor:
-    """Floats as float64."""
-    return op.cast(floating(op, x), ir.DataType.DOUBLE)
+    return op.cast(floating(op, x), DOUBLE)
 
 
 def polynomial(op: Builder, x: Tensor, coefficients: Value) -> Tensor:
@@ -110,7 +108,7 @@ def _hurwitz_zeta(op: Builder, s: Tensor, q: Tensor) -> Value:
 
 def _polygamma(op: Builder, a: Tensor, x: Tensor) -> Tensor:
     """Of orders `a`, of float64."""
-    s = op.cast(a, ir.DataType.DOUBLE) + 1.0
+    s = op.cast(a, DOUBLE) + 1.0
     sign = op.Mod(s, 2.0, fmod=1) * -2.0 - -1.0
     pole = op.And(op.LessOrEqual(x, 0.0), op.Equal(x, op.Floor(x)))
     value = op.Where(pole, math.inf, op.Exp(_lgamma(op, s)) * _hurwitz_zeta(op, s, x)) * sign
@@ -163,7 +161,7 @@ def _below_zero(op: Builder, power: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
         return total + term, q + op.cast(below, op.dtype(q))
 
     nothing = (power + q) * 0.0
-    total, above = repeated(op, op.cast(turns, ir.DataType.INT64), (nothing, q), turn)
+    total, above = repeated(op, op.cast(turns, INT64), (nothing, q), turn)
     return total, above
 
 
@@ -177,10 +175,8 @@ _ERFINV_FAR = (
 )  # fmt: skip
 
 
-@primitive("Betainc")
-def _betainc(op: Builder, p: Tensor, q: Tensor, x: Tensor) -> Value:
+def _betainc(op: Builder, first: Tensor, second: Tensor, place: Tensor) -> Tensor:
     """The integral, by Gauss's points, from the nearer end."""
-    first, second, place = in_float64(op, p), in_float64(op, q), in_float64(op, x)
     mirrored = op.Greater(place, (first + 1.0) / (first + second + 2.0))
     p, q = op.Where(mirrored, second, first), op.Where(mirrored, first, second)
     t = op.Where(mirrored, 1.0 - place, place)
@@ -193,40 +189,20 @@ def _betainc(op: Builder, p: Tensor, q: Tensor, x: Tensor) -> Value:
     spread = op.Sqrt(raised * q / (total * total * total))
     power = raised - 1.0, q - 1.0, _log_beta(op, raised, q)
     value = _integral(op, op.Max(t - spread * _REACH, 0.0), t, power, beta=True) + terms
-    return op.cast(op.Where(mirrored, 1.0 - value, value), op.result(x))
+    return op.Where(mirrored, 1.0 - value, value)
 
 
-@primitive("Digamma")
-def _lower_digamma(op: Builder, x: Tensor) -> Value:
-    return op.cast(_digamma(op, in_float64(op, x)), op.result(x))
-
-
-@primitive("Erfinv")
 def _erfinv(op: Builder, x: Tensor) -> Value:
     """Polynomials in log(1 - x * x), from M. Giles, "Approximating the erfinv function" (2010)."""
-    exact = in_float64(op, x)
-    w = -op.Log((1.0 - exact) * (1.0 + exact))
+    w = -op.Log((1.0 - x) * (1.0 + x))
     near, far = polynomial(op, w - 2.5, _ERFINV_NEAR), polynomial(op, op.Sqrt(w) - 3.0, _ERFINV_FAR)
     # At the ends the polynomial is infinite less infinite.
-    limit = op.Where(op.IsInf(w), math.inf, op.Where(op.Less(w, 5.0), near, far))
-    return op.cast(limit * exact, op.result(x))
+    return op.Where(op.IsInf(w), math.inf, op.Where(op.Less(w, 5.0), near, far)) * x
 
 
-@primitive("Igamma")
-def _igamma(op: Builder, a: Tensor, x: Tensor) -> Value:
+def _igamma(op: Builder, a: Tensor, x: Tensor) -> Tensor:
     """The integral, by Gauss's points."""
-    finite = op.Min(in_float64(op, x), 1e300)  # as good as infinity
-    return op.cast(_gammas(op, in_float64(op, a), finite)[0], op.result(x))
-
-
-@primitive("Igammac")
-def _igammac(op: Builder, a: Tensor, x: Tensor) -> Value:
-    return op.cast(_gammas(op, in_float64(op, a), in_float64(op, x))[1], op.result(x))
-
-
-@primitive("Lgamma")
-def _lower_lgamma(op: Builder, x: Tensor) -> Value:
-    return op.cast(_lgamma(op, in_float64(op, x)), op.result(x))
+    return _gammas(op, a, op.Min(x, 1e300))[0]  # as good as infinity
 
 
 @primitive("Mvlgamma")
@@ -244,18 +220,28 @@ def _lower_polygamma(op: Builder, a: Tensor, x: Tensor) -> Value:
     return op.cast(_digamma(op, exact) if digammas else _polygamma(op, a, exact), op.result(x))
 
 
-@primitive("Zeta")
-def _zeta(op: Builder, x: Tensor, q: Tensor) -> Value:
+def _zeta(op: Builder, s: Tensor, q: Tensor) -> Tensor:
     """Euler's and Maclaurin's sum; infinite, zero or NaN where MindSpore's is."""
-    s, q_ = in_float64(op, x), in_float64(op, q)
-    value = op.Where(op.IsInf(op.Max(s, q_), detect_negative=0), 0.0, _hurwitz_zeta(op, s, q_))
-    whole = op.Where(
-        op.Equal(q_, op.Floor(q_)), op.Equal(op.Mod(s, 2.0, fmod=1), 0.0), op.Equal(s, op.Floor(s))
-    )
-    value = op.Where(op.And(op.LessOrEqual(q_, 0.0), op.Not(whole)), math.nan, value)
-    return op.cast(
-        op.Where(op.Equal(s, 1.0), math.inf, op.Where(op.Less(s, 1.0), math.nan, value)), op.result(x)
-    )
+    value = op.Where(op.IsInf(op.Max(s, q), detect_negative=0), 0.0, _hurwitz_zeta(op, s, q))
+    is_whole, even = op.Equal(q, op.Floor(q)), op.Equal(op.Mod(s, 2.0, fmod=1), 0.0)
+    whole = op.Where(is_whole, even, op.Equal(s, op.Floor(s)))
+    value = op.Where(op.And(op.LessOrEqual(q, 0.0), op.Not(whole)), math.nan, value)
+    return op.Where(op.Equal(s, 1.0), math.inf, op.Where(op.Less(s, 1.0), math.nan, value))
+
+
+@primitives(
+    {
+        "Betainc": _betainc,
+        "Digamma": _digamma,
+        "Erfinv": _erfinv,
+        "Igamma": _igamma,
+        "Igammac": lambda op, a, x: _gammas(op, a, x)[1],
+        "Lgamma": _lgamma,
+        "Zeta": _zeta,
+    }
+)
+def _special(op: Builder, function: Callable[..., Tensor], *arguments: Tensor) -> Value:
+    return op.cast(function(op, *[in_float64(op, x) for x in arguments]), op.result(arguments[0]))
 
 
 # -- incomplete gamma and beta functions -----------------------------------------------------------

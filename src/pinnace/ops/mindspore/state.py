@@ -73,38 +73,24 @@ def scatter_rows(b: LoweringBuilder, plain: str, variable: Tensor, indices: Tens
 
 
 @primitive("IndexAdd", "InplaceIndexAdd", unused="use_lock check_index_bound")
-def _index_add(
-    op: LoweringBuilder, variable: Tensor, indices: Tensor, updates: Tensor, *, axis: int
-) -> Value:
-    return assigned(op, variable, added_slices(op, held(op, variable), indices, updates, axis))
+def _index_add(b: LoweringBuilder, variable: Tensor, index: Tensor, updates: Tensor, *, axis: int) -> Value:
+    return b.memory.assign(variable, added_slices(b, b.memory.read(variable), index, updates, axis))
 
 
 @primitive("InplaceIndexCopy")
-def _inplace_index_copy(
-    op: LoweringBuilder, variable: Tensor, dim: int, index: Tensor, tensor: Tensor
-) -> Value:
-    return assigned(op, variable, copied_slices(op, held(op, variable), index, tensor, dim))
+def _index_copy(b: LoweringBuilder, variable: Tensor, dim: int, index: Tensor, tensor: Tensor) -> Value:
+    return b.memory.assign(variable, copied_slices(b, b.memory.read(variable), index, tensor, dim))
 
 
 @primitive("InplaceIndexPut", "InnerInplaceIndexPut")
-def _inplace_index_put(
-    op: LoweringBuilder, variable: Tensor, indices: Value, values: Tensor, accumulate: bool = False
+def _index_put(
+    b: LoweringBuilder, variable: Tensor, indices: Value, values: Tensor, accumulate: bool = False
 ) -> Value:
-    return assigned(op, variable, index_put(op, held(op, variable), values, indices, accumulate))
+    return b.memory.assign(variable, index_put(b, b.memory.read(variable), values, indices, accumulate))
 
 
 @primitive("InplacePut")
-def _inplace_put(
-    op: LoweringBuilder, variable: Tensor, index: Tensor, source: Tensor, accumulate: bool = False
+def _put(
+    b: LoweringBuilder, variable: Tensor, index: Tensor, source: Tensor, accumulate: bool = False
 ) -> Value:
-    return assigned(op, variable, put(op, held(op, variable), index, source, accumulate))
-
-
-def held(b: LoweringBuilder, variable: Tensor) -> Tensor:
-    """The value of a variable at the node that is lowered."""
-    return b.memory.read(variable)
-
-
-def assigned(b: LoweringBuilder, variable: Tensor, value: Tensor) -> Tensor:
-    """The value, for which the variable stands from here on."""
-    return b.memory.assign(variable, value)
+    return b.memory.assign(variable, put(b, b.memory.read(variable), index, source, accumulate))

@@ -39,7 +39,7 @@ def _viewing(plain: Primitive) -> Lowering:
             b.memory.view(part, x, again, _writing(b, again))
         return parts
 
-    lowering.__doc__ = plain.lowered_to
+    lowering.__doc__ = f"As {plain.name}, in the memory of the tensor."
     return lowering
 
 
@@ -66,7 +66,6 @@ def _writing(b: LoweringBuilder, again: Callable[[Tensor], Tensor]) -> Callable[
 
 
 def transpose_ext(b: LoweringBuilder, x: Tensor, dim0: int, dim1: int) -> Value:
-    """Transpose."""
     perm = list(range(b.rank(x)))
     if not perm:
         return x
@@ -76,7 +75,6 @@ def transpose_ext(b: LoweringBuilder, x: Tensor, dim0: int, dim1: int) -> Value:
 
 
 def _select(op: LoweringBuilder, x: Tensor, dim: int, index_: Value) -> Value:
-    """Gather at one place of an axis."""
     return op.Gather(x, index.places(op, op.tensor(index_)), axis=dim)
 
 
