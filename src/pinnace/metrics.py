@@ -32,7 +32,6 @@ class Collector:
     """
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics of Prometheus."""
         found = defaultdict(list)
         for owner in owners():
             stats = _stats(owner)

@@ -31,8 +31,7 @@ from pinnace.serving.request import Request, UnwantedError
 from pinnace.serving.splitting import RequestPart
 from pinnace.serving.worker import Worker
 from pinnace.shapes import Shape
-from pinnace.tensors.given import Given
-from pinnace.tensors.inputs import InputPorts
+from pinnace.tensors.inputs import Given, InputPorts
 from pinnace.tensors.tensor import Outputs
 from pinnace.types import Array, Port
 

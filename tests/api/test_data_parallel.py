@@ -527,19 +527,18 @@ def test_without_threads_no_process_stays(free, monkeypatch, available):
                 started.append(self)
             super().start()
 
-    links = []
+    spawned, spawn = [], subprocess.Popen
 
-    class Started(processes._Process):
-        def __init__(self, job):
-            links.append(self)
-            super().__init__(job)
+    def spawning(*arguments, **options):
+        spawned.append(spawn(*arguments, **options))
+        return spawned[-1]
 
     monkeypatch.setattr(threading, "Thread", Scarce)
-    monkeypatch.setattr(processes, "_Process", Started)
+    monkeypatch.setattr(subprocess, "Popen", spawning)
     with pytest.raises(DeviceUnavailableError, match=r"ascend:1.*can't start new thread"):
         DataParallel(free, on_ascend())
-    assert len(links) <= available
-    assert not any(is_alive(link.pid) for link in links)
+    assert len(spawned) <= available
+    assert not any(is_alive(process.pid) for process in spawned)
     assert not any(thread.is_alive() for thread in started)
 
 
@@ -550,7 +549,7 @@ def test_shared_memory_that_the_system_refuses(two, free, monkeypatch, side):
             raise OSError(errno.EMFILE, "Too many open files")
 
     for replica in two._replicas._replicas:
-        for slot in replica._process.slots:
+        for slot in replica._slots:
             monkeypatch.setattr(slot, side, Full())
     x = rows(4)
     with pytest.raises(EngineError, match=r"ascend:\d .*Too many open files"):

@@ -17,7 +17,7 @@ from pinnace.errors import (
     ModelFormatError,
     ModelStateError,
 )
-from pinnace.tensors.given import to_numpy
+from pinnace.tensors.inputs import to_numpy
 
 
 class Foreign:

@@ -114,3 +114,21 @@ def test_devices_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(cgroup, "_MOUNTS", mounts)
     found = [cgroup.is_memory(os.makedev(0, minor)) for minor in (34, 35, 36)]
     assert found == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "memory", "pids", "most"),
+    [
+        (3000, 1 << 40, "max", (3000, "kernel.threads-max")),
+        (3000, 1 << 33, "max", (1024, "usable memory, for stacks of 8 MiB")),
+        (3000, 1 << 40, "50", (50, "pids.max")),
+    ],
+)
+def test_lowest_limit_of_threads_counts(monkeypatch, tmp_path, kernel, memory, pids, most):
+    (tmp_path / "threads-max").write_text(f"{kernel}\n")
+    (tmp_path / "pids.max").write_text(f"{pids}\n")
+    monkeypatch.setattr(cgroup, "_KERNEL", tmp_path)
+    monkeypatch.setattr(cgroup, "_folders", lambda _: [tmp_path])
+    monkeypatch.setattr(cgroup, "usable_memory", lambda: memory)
+    monkeypatch.setattr(cgroup, "getrlimit", lambda _: (-1, -1))
+    assert cgroup.most_threads() == most

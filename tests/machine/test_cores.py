@@ -57,12 +57,12 @@ def test_threads_of_one_model_stay_in_a_numa_node() -> None:
 @pytest.mark.usefixtures("two_nodes")
 def test_workers_are_spread_over_numa_nodes() -> None:
     ranked = cores.cores_by_speed(fastest_first=True)
-    assert cores.spread(ranked, 2) == (0, 2, 1, 4, 5, 3, 6, 7)
-    assert cores.spread(ranked, 3)[:3] == (0, 2, 1)
-    assert cores.spread((3,), 2) == (3,)
+    assert cores.workers_first(ranked, 2) == (0, 2, 1, 4, 5, 3, 6, 7)
+    assert cores.workers_first(ranked, 3)[:3] == (0, 2, 1)
+    assert cores.workers_first((3,), 2) == (3,)
 
 
 def test_a_system_that_tells_of_no_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cores, "_NODES", tmp_path / "none")
     assert cores.numa_nodes() == {}
-    assert cores.spread((4, 2), 2) == (4, 2)
+    assert cores.workers_first((4, 2), 2) == (4, 2)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pinnace.machine import caches, processor
+from pinnace.machine import cores, processor
 
 X86 = """processor\t: 0
 vendor_id\t: GenuineIntel
@@ -50,17 +50,17 @@ def test_a_processor_without_cpuinfo_has_a_name(cpuinfo, tmp_path):
 
 
 def test_caches(monkeypatch, tmp_path):
-    monkeypatch.setattr(caches, "_CPU", tmp_path)
-    monkeypatch.setattr(caches, "allowed_cores", lambda: (2, 3))
+    monkeypatch.setattr(cores, "_CPU", tmp_path)
+    monkeypatch.setattr(cores, "allowed_cores", lambda: (2, 3))
     for index, facts in enumerate((("1", "Data", "48K", "2"), ("3", "Unified", "32768K", "0-2,6-7"))):
         folder = tmp_path / "cpu2" / "cache" / f"index{index}"
         folder.mkdir(parents=True)
         for name, fact in zip(("level", "type", "size", "shared_cpu_list"), facts, strict=True):
             (folder / name).write_text(fact + "\n")
     (tmp_path / "cpu2" / "cache" / "index2").mkdir()  # without the files
-    assert list(map(str, caches.caches())) == ["L1d 48 KiB", "L3 32 MiB for 5 cores"]
-    monkeypatch.setattr(caches, "_CPU", tmp_path / "none")
-    assert caches.caches() == []
+    assert list(map(str, cores.caches())) == ["L1d 48 KiB", "L3 32 MiB for 5 cores"]
+    monkeypatch.setattr(cores, "_CPU", tmp_path / "none")
+    assert cores.caches() == []
 
 
 @pytest.mark.parametrize(

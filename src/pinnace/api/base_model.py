@@ -30,7 +30,7 @@ from pinnace.options.arguments import check_timeout, check_type
 from pinnace.serving.pool import WorkerPool
 from pinnace.serving.threads import WorkerGroup
 from pinnace.tensors.gears import limited
-from pinnace.tensors.given import Given, check_inputs
+from pinnace.tensors.inputs import Given, check_inputs
 from pinnace.tensors.resizing import check_resize, resized, shapes_to_build
 from pinnace.tensors.tensor import Outputs, Tensor, TensorMeta, tensors_of
 from pinnace.types import Port

@@ -26,13 +26,11 @@ from pinnace.options.settings import Settings
 from pinnace.options.table import CHOSEN, PARALLEL, SPLIT
 from pinnace.options.target import Target
 from pinnace.serving import ray as cluster
-from pinnace.serving.channel import Message
-from pinnace.serving.processes import SLOTS, Job, ProcessReplica
+from pinnace.serving.processes import SLOTS, ProcessReplica
 from pinnace.serving.replicas import PartWorker, ReplicaSet, ReplicaWorkerPool
 from pinnace.serving.splitting import SharedCounts, SplitPlan, SplitRequest, freed
 from pinnace.serving.stats import Stats, latency
-from pinnace.tensors.given import Given
-from pinnace.tensors.inputs import InputPorts
+from pinnace.tensors.inputs import Given, InputPorts
 from pinnace.tensors.outputs import OutputPorts
 from pinnace.tensors.showing import Shown
 from pinnace.tensors.tensor import Outputs, Tensor, TensorMeta
@@ -236,8 +234,13 @@ def _replicas(path: str, context: Context, device_ids: list[int] | None, setting
     if context.parallel.cluster:
         _check_numbers(device_ids)
         return cluster.replicas(path, context, settings, len(device_ids or ()))
-    jobs = [_job(path, target, settings) for target in _targets(context, device_ids)]
-    return ReplicaSet([ProcessReplica(job) for job in jobs], SLOTS)
+    message = {
+        "model": path,
+        "sections": {section: dict(values) for section, values in settings.sections.items()},
+        "folder": settings.folder,
+    }
+    targets = _targets(context, device_ids)
+    return ReplicaSet([ProcessReplica(t.place, {**message, "target": asdict(t)}) for t in targets], SLOTS)
 
 
 def _check_numbers(device_ids: list[int] | None) -> None:
@@ -260,14 +263,3 @@ def _targets(context: Context, device_ids: list[int] | None) -> list[Target]:
             f'PINNACE_SIMULATE="ascend:2" and context.target = ["ascend"] simulate two on its cores'
         )
     return [to_target(context, 1, device_id=number) for number in device_ids]
-
-
-def _job(path: str, target: Target, settings: Settings) -> Job:
-    device = target.place
-    message: Message = {
-        "model": path,
-        "target": asdict(target),
-        "sections": {section: dict(values) for section, values in settings.sections.items()},
-        "folder": settings.folder,
-    }
-    return Job(device, message)

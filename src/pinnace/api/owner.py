@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Never, Self
 
 from pinnace.errors import ArgumentTypeError
-from pinnace.tensors.given import Given
+from pinnace.tensors.inputs import Given
 from pinnace.tensors.tensor import Arrays, Outputs
 
 if TYPE_CHECKING:

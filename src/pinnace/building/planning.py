@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pinnace.errors import ArgumentValueError, ConfigError, warn
-from pinnace.machine.cores import allowed_cores, cores_by_speed, spread, usable_core_count
+from pinnace.machine.cgroup import most_threads
+from pinnace.machine.cores import allowed_cores, cores_by_speed, usable_core_count, workers_first
 from pinnace.machine.simulation import Simulated, simulated
-from pinnace.machine.threads import most_threads
 from pinnace.options.context import Context, main_device
 from pinnace.options.devices import CPU, FP16, FP32, DeviceOptions
 from pinnace.options.setting import given
@@ -163,7 +163,7 @@ def _cores(cpu: CPU, threads: int, workers: int) -> tuple[int, ...]:
         return _checked_cores(cpu.thread_affinity_core_list)
     if cpu.thread_affinity_mode:
         ranked = cores_by_speed(fastest_first=cpu.thread_affinity_mode == 1)
-        return spread(ranked[: threads * workers], workers)
+        return workers_first(ranked[: threads * workers], workers)
     return ()
 
 

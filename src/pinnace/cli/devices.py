@@ -34,8 +34,8 @@ def devices(
 def _as_json(found: Sequence[Device]) -> list[dict[str, Any]]:
     """Return the devices, the first of which is the CPU."""
     from pinnace.machine import processor
-    from pinnace.machine.caches import caches
     from pinnace.machine.cgroup import cpu_quota
+    from pinnace.machine.cores import caches
 
     cpu = {
         "name": processor.name(),
@@ -50,7 +50,7 @@ def _as_json(found: Sequence[Device]) -> list[dict[str, Any]]:
 def _show(found: Sequence[Device]) -> None:
     from pinnace.cli.console import table
     from pinnace.machine import processor
-    from pinnace.machine.caches import caches
+    from pinnace.machine.cores import caches
 
     rows = [
         (

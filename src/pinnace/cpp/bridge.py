@@ -79,7 +79,6 @@ def leave() -> None:
 
 
 def told(error: BaseException) -> tuple[int, str]:
-    """Return the code and text of an exception."""
     text = str(error)
     if not isinstance(error, e.PinnaceError):
         text = f"{type(error).__name__}: {text}"
@@ -124,7 +123,6 @@ def _set(owner: object, name: str, value: Any, called: str, sections: Sections) 
 def build(
     source: str | bytes, kind: int, given: Given, path: str, sections: Sections, key: bytes, mode: str
 ) -> Model:
-    """Build a model from a path or from bytes."""
     made, config = context(given)
     model = Model()
     built = model.build_from_file if isinstance(source, str) else model.build_from_buffer
@@ -136,7 +134,6 @@ def build(
 def run(
     source: str | bytes, given: Given, workers: int, ids: list[int], sections: Sections, path: str
 ) -> ModelParallelRunner:
-    """Start a runner over a model from a path or from bytes."""
     made, config = context(given)
     parallel = RunnerConfig(made, workers, _merged(config, sections), path)
     parallel.device_ids = ids
@@ -165,12 +162,10 @@ def _type(kind: int, source: str | bytes = b"") -> ModelType:
 
 
 def check_config(path: str) -> None:
-    """Raise what a build would raise for an .ini file."""
     Settings.load(path)
 
 
 def close(model: BaseModel) -> None:
-    """Free a model."""
     model.close()
 
 
@@ -221,7 +216,6 @@ def packed(texts: Array) -> bytes:
 
 
 def resize(model: BaseModel, count: int, dims: list[list[int]]) -> None:
-    """Change the shapes of the inputs."""
     tensors = model.get_inputs()
     if count != len(tensors):
         raise e.ArgumentValueError(f"the model has {len(tensors)} inputs, but Resize was given {count}")
@@ -229,7 +223,6 @@ def resize(model: BaseModel, count: int, dims: list[list[int]]) -> None:
 
 
 def update(model: BaseModel, weights: Sequence[tuple[str, Array]]) -> None:
-    """Exchange weights, by name."""
     tensors = [Tensor(values) for _, values in weights]
     for tensor, (name, _) in zip(tensors, weights, strict=True):
         tensor.name = name
@@ -243,7 +236,6 @@ def steps(model: BaseModel, arrays: list[Array]) -> list[tuple[str, str, float]]
 
 
 def fact(model: BaseModel, key: str) -> str:
-    """Return a fact about a model, "" if it has none of this name."""
     return model.get_model_info(key)
 
 
@@ -256,30 +248,24 @@ def supports(device: int, kind: int) -> bool:
 
 
 def group(flags: int) -> ModelGroup:
-    """Return an empty group."""
     return ModelGroup(ModelGroupFlag(flags) if flags else ModelGroupFlag.SHARE_WORKSPACE)
 
 
 def add(models: ModelGroup, paths: list[str]) -> None:
-    """Add model files to a group."""
     models.add_model(paths)
 
 
 def measure(models: ModelGroup, kind: int, given: Given) -> None:
-    """Build the models of a group once."""
     models.cal_max_size_of_workspace(_type(kind), context(given)[0])
 
 
 def rank() -> int:
-    """Return the rank of this process."""
     return GPU().rank_id
 
 
 def group_size() -> int:
-    """Return the number of ranks."""
     return GPU().group_size
 
 
 def version() -> str:
-    """Return the version of Pinnace."""
     return pinnace.__version__

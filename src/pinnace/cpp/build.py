@@ -43,18 +43,15 @@ class Built:
 
     @property
     def cflags(self) -> list[str]:
-        """Options of the compiler."""
         return ["-std=c++17", f"-I{self.folder}"]
 
     @property
     def ldflags(self) -> list[str]:
-        """Options of the linker."""
         library = self.folder / "lib"
         return [f"-L{library}", f"-Wl,-rpath,{library}", "-lmindspore-lite"]
 
 
 def default_folder() -> Path:
-    """Return the folder in this environment."""
     return Path(sys.prefix) / "lib" / "pinnace-cpp"
 
 
@@ -80,7 +77,6 @@ def build(folder: Path, environment: Mapping[str, str] = os.environ) -> Built:
 
 
 def _command(environment: Mapping[str, str]) -> list[str]:
-    """Return the compiler's command without its output."""
     compiler = environment.get("CXX", "")
     words = shlex.split(compiler) or [next(filter(shutil.which, ("c++", "g++", "clang++")), "")]
     if not words[0] or not shutil.which(words[0]):
@@ -115,7 +111,6 @@ def _python() -> list[str]:
 
 
 def _digest(command: list[str]) -> str:
-    """Return a digest of all that a built library depends on."""
     content = blake3("\0".join((__version__, *command)).encode())
     for path in (*_SOURCES, *sorted(_HERE.rglob("*.h"))):
         content.update(path.read_bytes())

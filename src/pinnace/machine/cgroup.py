@@ -1,4 +1,4 @@
-"""Limits of the control groups that this process is in: systemd's CPUQuota=, Docker's and Kubernetes' limits.
+"""Limits of this process, above all of its control groups: those of systemd, Docker and Kubernetes.
 
 `/proc/self/cgroup` names the process's group in each hierarchy; a limit of a parent counts too (cgroups(7),
 the kernel's documents cgroup-v2 and cgroup-v1). Where a container sees the group's path of its host, which
@@ -11,10 +11,14 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from resource import RLIMIT_NPROC, getrlimit
 
 _ROOT = Path("/sys/fs/cgroup")
 _OWN = Path("/proc/self/cgroup")
 _MOUNTS = Path("/proc/self/mountinfo")
+_KERNEL = Path("/proc/sys/kernel")
+_STACK = 1 << 23
+"""Bytes of a thread's stack."""
 
 
 def cpu_quota() -> float:
@@ -23,7 +27,7 @@ def cpu_quota() -> float:
     Version 2 writes "quota period" or "max period" into `cpu.max`, version 1 has a file for each of the two.
     """
     found = [text.split() for text in _texts("cpu", "cpu.max")]
-    for folder in folders("cpu"):
+    for folder in _folders("cpu"):
         with suppress(OSError):
             files = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
             found.append([(folder / file).read_text().strip() for file in files])
@@ -55,6 +59,21 @@ def usable_memory() -> int:
     return min(limit for limit in limits if limit > 0)
 
 
+def most_threads() -> tuple[int, str]:
+    """Return the number of threads that a process may have here, and what limits it."""
+    return min(_limits())
+
+
+def _limits() -> Iterator[tuple[int, str]]:
+    yield usable_memory() // _STACK, f"usable memory, for stacks of {_STACK >> 20} MiB"
+    if getrlimit(RLIMIT_NPROC)[0] > 0:
+        yield getrlimit(RLIMIT_NPROC)[0], "ulimit -u"
+    names = [(_KERNEL / name, f"kernel.{name}") for name in ("threads-max", "pid_max")]
+    for file, name in (*names, *((folder / "pids.max", "pids.max") for folder in _folders("pids"))):
+        with suppress(OSError, ValueError):  # "max"
+            yield int(file.read_text()), name
+
+
 def lies_in_memory(path: Path) -> bool:
     """Return True for a path on a tmpfs, whose files count as memory of the groups that write them."""
     while not path.exists():
@@ -78,13 +97,13 @@ def is_memory(device: int) -> bool:
 
 def _texts(controller: str, file: str) -> Iterator[str]:
     """Yield the contents of a file in the process's groups of a controller, and in their parents."""
-    for folder in folders(controller):
+    for folder in _folders(controller):
         with suppress(OSError):
             yield (folder / file).read_text()
 
 
-def folders(controller: str) -> Iterator[Path]:
-    """Yield the folders of the process's groups of a controller, and of their parents."""
+def _folders(controller: str) -> Iterator[Path]:
+    """Yield the _folders of the process's groups of a controller, and of their parents."""
     places = {"": "/", controller: "/"}
     with suppress(OSError):
         for line in _OWN.read_text().splitlines():

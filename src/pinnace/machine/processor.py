@@ -80,7 +80,6 @@ def name() -> str:
 
 
 def instruction_sets() -> tuple[str, ...]:
-    """Return the names of the instruction sets that kernels compute in."""
     there = features()
     return tuple(name for feature, name in _INSTRUCTIONS.items() if feature in there)
 

@@ -26,7 +26,6 @@ class Batching:
     delay: int
 
     def check(self, executable: Executable) -> None:
-        """Raise `ConfigError` for a model whose requests cannot be batched."""
         for port in (*executable.inputs, *executable.outputs):
             if port.shape[:1] != (-1,):
                 raise ConfigError(
@@ -69,7 +68,6 @@ def _kind(request: Request) -> list[tuple[int, ...]]:
 
 
 def joined(requests: Sequence[Request]) -> list[Array]:
-    """Concatenate the inputs of the requests."""
     return [np.concatenate(parts) for parts in zip(*(r.arrays for r in requests), strict=True)]
 
 

@@ -44,7 +44,6 @@ class Channel:
         return one, other
 
     def fileno(self) -> int:
-        """The file descriptor of this end."""
         return self._socket.fileno()
 
     def send(self, message: Message) -> None:
@@ -66,7 +65,6 @@ class Channel:
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Close this end."""
         self._lines.close()
         self._socket.close()
 
@@ -83,7 +81,6 @@ class Memory:
     """
 
     def __init__(self, descriptor: int | None = None) -> None:
-        """Create a file, or use that of another process."""
         self.descriptor = os.memfd_create("pinnace") if descriptor is None else descriptor
         self._map: mmap.mmap | None = None
         # Close it only after the last thread is done: the number may be reused for another file.
@@ -117,7 +114,6 @@ class Slot:
     """Shared memory of one request: its inputs and its outputs."""
 
     def __init__(self, inputs: int | None = None, outputs: int | None = None) -> None:
-        """Create the memory, or use that of another process, by its file descriptors."""
         self.inputs, self.outputs = Memory(inputs), Memory(outputs)
 
     @property
@@ -127,14 +123,12 @@ class Slot:
 
 
 def encode_ports(ports: Sequence[Port]) -> list[list[object]]:
-    """Encode inputs or outputs for `decode_ports` in the other process."""
     return [
         [p.name, p.dtype.name, list(p.shape), p.format.name, written(p.sizes), list(p.names)] for p in ports
     ]
 
 
 def decode_ports(encoded: Sequence[Sequence[Any]]) -> tuple[Port, ...]:
-    """Decode the inputs or outputs of a message."""
     return tuple(
         Port(name, DataType[dtype], tuple(shape), Format[layout], alternatives(sizes), tuple(names))
         for name, dtype, shape, layout, sizes, names in encoded
@@ -142,7 +136,6 @@ def decode_ports(encoded: Sequence[Sequence[Any]]) -> tuple[Port, ...]:
 
 
 def encode_error(error: BaseException) -> Message:
-    """Encode an error for `decode_error` in the other process."""
     encoded: Message = {"kind": type(error).__name__, "text": str(error)[:_TEXT]}
     if isinstance(error, UnsupportedModelError):
         encoded["model"], encoded["primitives"] = error.model, [asdict(p) for p in error.primitives[:100]]

@@ -53,7 +53,6 @@ def main(start: Message) -> None:
 
 
 def _serve_stops(stops: Channel, runner: _SlotRunner) -> None:
-    """Stop the requests that the parent gives up."""
     while (message := stops.receive()) is not None:
         runner.stop(message["stop"])
 
@@ -88,7 +87,6 @@ class _SlotRunner(Stoppable):
         self._arrays: list[tuple[object, list[Array], list[Array] | None]] = [(None, [], None) for _ in slots]
 
     def stop(self, request: int) -> None:
-        """Stop a request, which may not have begun, or have ended."""
         self._given_up = {one for one in (*self._given_up, request) if one > self._ended}
         self.stop_unwanted()
 

@@ -34,7 +34,6 @@ class Deadlines:
         renewed_by_forks(self)
 
     def renew(self) -> None:
-        """Begin without calls and without a thread, as in a forked child."""
         self._calls = sched.scheduler()
         self._changed = threading.Event()
         self._lock = threading.Lock()
@@ -79,11 +78,9 @@ class RequestFuture(Future[T]):
         self.begun = False
 
     def requests(self) -> Sequence[Request]:
-        """Return the requests in the queue of the pool that this future is about."""
         raise NotImplementedError
 
     def running(self) -> bool:
-        """Return True if the request runs."""
         return self.begun and not self.done()
 
     def claim(self) -> bool:
@@ -116,22 +113,18 @@ class RequestFuture(Future[T]):
         pool.give_up(*self.requests())
 
     def succeed_with(self, result: T) -> None:
-        """Complete the future, after `claim`."""
         self._pool = None
         self._guarded(self.set_result, result)
 
     def fail(self, error: BaseException) -> None:
-        """Complete the future with an error, after `claim`."""
         self._pool = None
         self._guarded(self.set_exception, error)
 
     def result(self, timeout: float | None = None) -> T:
-        """See `Future`."""
         self._run_here()
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """See `Future`."""
         self._run_here()
         return super().exception(timeout)
 
@@ -165,14 +158,11 @@ class SubmittedRequest(RequestFuture[Any]):
         self._present = present
 
     def requests(self) -> Sequence[Request]:
-        """See `RequestFuture`."""
         return [self]
 
     def begin(self) -> bool:
-        """Return True unless the request was given up."""
         self.begun = not self.done()
         return self.begun
 
     def succeed(self, results: list[Array]) -> None:
-        """Complete the future."""
         self.succeed_with(self._present(results))

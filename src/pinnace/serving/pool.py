@@ -115,7 +115,6 @@ class WorkerPool(WorkerThreads):
         return self._wait_for(BlockingRequest(arrays, outputs if timeout is None else None, arrived), timeout)
 
     def _wait_for(self, request: BlockingRequest, timeout: float | None) -> list[Array]:
-        """Queue a request and wait for its results."""
         if (worker := self._held()) is not None:  # waiting for a worker could be waiting for this one
             self._check_open()
             if worker.thread is not threading.current_thread():
@@ -183,7 +182,6 @@ class WorkerPool(WorkerThreads):
             self._adopt()
 
     def stats(self) -> Stats:
-        """Return counts of requests and workers."""
         from pinnace.serving.stats import Stats, latency
 
         with self._changed:
@@ -322,5 +320,4 @@ class WorkerPool(WorkerThreads):
 
 
 def _states(executable: Executable) -> list[tuple[object, object]]:
-    """Return the shapes and dtypes of the values that an executable keeps."""
     return [(value.shape, value.dtype) for value in executable.execution().state]

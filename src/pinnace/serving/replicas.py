@@ -63,7 +63,6 @@ class Cancellation:
                 stop()
 
     def request(self) -> None:
-        """Stop the request."""
         with self._lock:
             self.requested = True
             if self._stop is not None:
@@ -163,7 +162,6 @@ class ReplicaSet:
 
     @property
     def devices(self) -> list[str]:
-        """Names of the replicas' devices."""
         return [replica.device for replica in self._replicas]
 
     @property
@@ -173,11 +171,9 @@ class ReplicaSet:
 
     @property
     def busy(self) -> int:
-        """Number of replicas with work."""
         return sum(replica.running > 0 for replica in self._replicas)
 
     def execution(self, state: State | None = None) -> ReplicaExecution:
-        """Return an execution that runs on any replica."""
         return ReplicaExecution(self)
 
     def profile(self) -> list[list[Step]]:
@@ -185,7 +181,6 @@ class ReplicaSet:
         return []
 
     def turn_away(self) -> None:
-        """Let no request wait any longer for a replica to come back."""
         with self._changed:
             self._leaving = True
             self._changed.notify_all()
@@ -215,7 +210,6 @@ class ReplicaSet:
                 self.retried += 1
 
     def _taken(self, cancellation: Cancellation) -> Replica:
-        """Take the least busy replica, or wait for one."""
         since = monotonic()
         with self._changed:
             while True:
@@ -347,7 +341,6 @@ class ReplicaExecution:
         self.state: State = [np.empty(0)] * replicas.keeps
 
     def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
-        """Compute the outputs on one of the replicas."""
 
         def take(results: Sequence[Array]) -> list[Array]:
             if outputs is None:
@@ -359,11 +352,9 @@ class ReplicaExecution:
         return self.compute(arrays, take)
 
     def compute(self, arrays: Sequence[Array], take: Take[T]) -> T:
-        """Compute on one of the replicas, and return `take(results)`."""
         return self._replicas.run(arrays, take, self._cancellation)
 
     def stop(self, for_good: bool = False) -> None:
-        """See `Execution`."""
         self._cancellation.request()
 
 
@@ -373,7 +364,6 @@ class PartWorker(Worker):
     _execution: ReplicaExecution
 
     def compute(self, part: RequestPart) -> Callable[[], None]:  # type: ignore[override]
-        """See `Worker`, and `RequestPart.take`."""
         return self._execution.compute(part.arrays, part.take)
 
 
@@ -387,7 +377,6 @@ class ReplicaWorkerPool(WorkerPool):
         batching: Batching | None = None,
         worker: type[Worker] | None = None,
     ) -> None:
-        """See `WorkerPool`."""
         super().__init__(replicas, len(replicas) * replicas.depth, (), limit, batching, worker=worker)
         self.replicas = replicas
 

@@ -24,7 +24,6 @@ class UnwantedError(Exception):
 
 
 def timed_out(seconds: float | None, began: bool) -> PredictTimeoutError:
-    """Return the error of a request that has not ended in time."""
     what = "was running" if began else "was waiting for a worker"
     return PredictTimeoutError(f"the prediction {what} when its timeout of {seconds} s expired")
 
@@ -66,22 +65,18 @@ class BlockingRequest:
         self._gate.acquire()
 
     def begin(self) -> bool:
-        """Return True unless the caller gave it up."""
         return not self.given_up
 
     claim = begin
 
     def done(self) -> bool:
-        """Return True if the caller gave it up."""
         return self.given_up
 
     def succeed(self, results: list[Array]) -> None:
-        """Wake the caller."""
         self._results = results
         self._gate.release()
 
     def fail(self, error: BaseException) -> None:
-        """Wake the caller."""
         self._error = error
         self._gate.release()
 
@@ -94,7 +89,6 @@ class BlockingRequest:
         return True
 
     def results(self) -> list[Array]:
-        """Return the results after `wait`, or raise the error."""
         if self._error is not None:
             raise self._error
         return self._results

@@ -143,7 +143,6 @@ class SplitRequest(RequestFuture[Outputs]):
         self.parts = [RequestPart(self, *part) for part in found]
 
     def requests(self) -> Sequence[Request]:
-        """See `RequestFuture`."""
         return self.parts
 
     def take(self, begin: int, end: int, results: Sequence[Array]) -> Callable[[], None]:
@@ -193,7 +192,6 @@ class SplitRequest(RequestFuture[Outputs]):
         super()._leave(pool)
 
     def fail(self, error: BaseException) -> None:
-        """Fail the request, as one of its parts failed."""
         if not self.claim():
             return
         with self._counts.lock:
@@ -211,18 +209,15 @@ class RequestPart:
         self.request, self._begin, self._end = request, begin, end
 
     def begin(self) -> bool:
-        """Return False if the request was given up, or failed in another part."""
         self.request.begun = wanted = not self.done()
         return wanted
 
     claim = begin
 
     def done(self) -> bool:
-        """Return True if nobody waits for the request any more."""
         return self.request.done()
 
     def succeed(self, results: Sequence[Array]) -> None:
-        """Store the results, and complete the request once all rows are there."""
         self.take(results)()
 
     def take(self, results: Sequence[Array]) -> Callable[[], None]:
@@ -230,7 +225,6 @@ class RequestPart:
         return self.request.take(self._begin, self._end, results)
 
     def fail(self, error: BaseException) -> None:
-        """Pass an error to the caller."""
         self.request.fail(error)
 
 
@@ -240,12 +234,10 @@ def freed(shape: Shape, axis: int) -> Shape:
 
 
 def _has(port: Port, axis: int) -> bool:
-    """Return True if the port is known to have this axis."""
     return port.shape != _ANY and len(port.shape) > axis
 
 
 def _rows(array: Array, axis: int, begin: int, end: int) -> Array:
-    """Return a view of some rows along an axis."""
     return array[(slice(None),) * axis + (slice(begin, end),)]
 
 

@@ -15,7 +15,6 @@ _NS = 1e6  # of a millisecond
 
 
 def _longest(step: int) -> int:
-    """Return the longest time in nanoseconds of a step of the histogram."""
     shift = max(0, (step >> BITS) - 1)
     return ((step - (shift << BITS) + 1) << shift) - 1
 

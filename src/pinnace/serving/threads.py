@@ -33,7 +33,6 @@ class WorkerGroup:
     cores: Sequence[int] = ()
 
     def workers(self, group: int, kind: type[Worker]) -> list[Worker]:
-        """Create workers of a class; `group` is the number of this group in the pool."""
         cores = self.cores
         bindings = [frozenset({cores[i % len(cores)]} if cores else ()) for i in range(self.count)]
         return [kind(self.executable, binding, group) for binding in bindings]
@@ -69,12 +68,10 @@ class WorkerThreads(ABC):
 
     @property
     def executables(self) -> Sequence[Executable]:
-        """The executables, one for each device."""
         return self._executables
 
     @property
     def executable(self) -> Executable:
-        """The executable of the first device."""
         return self._executables[0]
 
     @abstractmethod
@@ -163,7 +160,6 @@ class WorkerThreads(ABC):
                 worker.thread.join()
 
     def stop_for_good(self) -> None:
-        """Stop all runs, before the end of the process."""
         for worker in self._workers:
             worker.stop_for_good()
 
@@ -195,7 +191,6 @@ def _work(pool: weakref.ref[WorkerThreads], worker: Worker) -> None:
 
 
 def _dismiss(workers: Iterable[Worker]) -> None:
-    """End the threads of the workers."""
     for worker in workers:
         worker.wake.put(False)
 

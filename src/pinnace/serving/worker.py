@@ -42,11 +42,9 @@ class Counts:
 
     @property
     def served(self) -> int:
-        """Number of served requests."""
         return sum(self.steps)
 
     def count(self, nanoseconds: int) -> None:
-        """Count a served request."""
         self.total += nanoseconds
         shift = nanoseconds.bit_length() - 6  # literals for BITS: each prediction waits for this
         self.steps[(shift << 5) + (nanoseconds >> shift) if shift > 0 else nanoseconds] += 1
@@ -86,7 +84,6 @@ class Stoppable:
                 self._execution.stop()
 
     def stop_for_good(self) -> None:
-        """Stop the run in progress, before the end of the process."""
         self._execution.stop(for_good=True)
 
 
@@ -106,7 +103,6 @@ class Worker(Stoppable):
         self.renew()
 
     def renew(self) -> None:
-        """Make it idle and without a thread, as it is at first and in a forked child."""
         self.lock, self._stopping = threading.Lock(), threading.RLock()
         self.user = 0  # the thread that has the lock
         self.thread: threading.Thread | None = None
@@ -120,7 +116,6 @@ class Worker(Stoppable):
         return True
 
     def release(self) -> None:
-        """Make it idle."""
         self.user = 0
         self.lock.release()
 
@@ -169,7 +164,6 @@ class Worker(Stoppable):
             raise UnwantedError from None
 
     def _check_shapes(self, arrays: Sequence[Array]) -> None:
-        """Raise DataMismatchError if the model was resized after the request was queued."""
         for port, array in zip(self.executable.inputs, arrays, strict=True):
             if not takes(port.shape, array.shape):
                 raise DataMismatchError(
@@ -224,7 +218,6 @@ class Worker(Stoppable):
 
 
 def elements(arrays: Sequence[Array]) -> int:
-    """Return the number of elements of all inputs of a request."""
     total = 0
     for array in arrays:
         total += array.size
@@ -232,7 +225,6 @@ def elements(arrays: Sequence[Array]) -> int:
 
 
 def log_failure(arrays: Sequence[Array], error: BaseException, model: str = "") -> None:
-    """Log a failed prediction."""
     shapes = [array.shape for array in arrays]
     message = f"a prediction failed, inputs of shapes {shapes}: {error}"
     _log.event(WARNING, "prediction failed", message, model=model, shapes=shapes, kind=type(error).__name__)

@@ -1,18 +1,20 @@
-"""Inputs of a model: the checks of what a prediction is given, and its arrays."""
+"""Inputs of a prediction: tensors and arrays of any library, their checks, and the arrays that run."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from contextlib import suppress
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
+from pinnace.deferred import import_onnx_ir
 from pinnace.errors import ArgumentTypeError, DataMismatchError
+from pinnace.options.arguments import check_type
 from pinnace.shapes import Shape, is_free, takes
 from pinnace.tensors import gears
-from pinnace.tensors.given import Given, SupportsArray, check_inputs, is_array, to_numpy
 from pinnace.tensors.memory import DeviceMemory
 from pinnace.tensors.tensor import Tensor
 from pinnace.types import Array, DataType, Port
@@ -21,6 +23,69 @@ from pinnace.types import Array, DataType, Port
 # and hot loops count because `enumerate` takes 0.1 us to start, and `zip(..., strict=True)` 0.3 us.
 _LISTS = (list, tuple)
 _LARGE = 1 << 31  # no array in memory has such a dimension, and engines compute with sizes in 32 bits
+
+
+_INTERFACES = ("__dlpack__", "__array__", "__array_interface__")
+
+
+class SupportsArray(Protocol):
+    """A tensor or array: of Pinnace, numpy, PyTorch, MindSpore, JAX, or any library that numpy can read."""
+
+    def __array__(self, *arguments: Any, **options: Any) -> Any:
+        """Return the data as a numpy array."""
+
+
+Given = Sequence[SupportsArray] | Mapping[str, SupportsArray] | SupportsArray
+"""Inputs of a prediction, in the order of the model's or by their names; or the only one."""
+
+
+def is_array(value: object) -> bool:
+    """Return True for a tensor or array, also of another library."""
+    return not isinstance(value, type) and any(hasattr(value, name) for name in _INTERFACES)
+
+
+def check_inputs(inputs: object) -> None:
+    """Raise `ArgumentTypeError` unless `inputs` is a tensor or array, or a list, tuple or dict of them."""
+    if is_array(inputs):
+        return
+    if isinstance(inputs, Mapping):
+        inputs = tuple(inputs.values())
+    elif not isinstance(inputs, tuple):
+        inputs = check_type("inputs", inputs, list)
+    for place, value in enumerate(inputs):
+        if not is_array(value):
+            raise ArgumentTypeError(f"inputs element must be Tensor, but got {type(value)} at index {place}.")
+
+
+def to_numpy(value: Any, what: str) -> Array:
+    """Return the data of an array, shared by DLPack if it is in host memory and numpy has its type.
+
+    Raises `ArgumentTypeError`, which begins with `what`, if numpy cannot read it.
+    """
+    if isinstance(value, np.ndarray):
+        return value
+    try:
+        return np.from_dlpack(value)
+    except (AttributeError, TypeError, ValueError, RuntimeError, BufferError):
+        pass  # no DLPack, memory of a device, a gradient, or a type that numpy lacks
+    try:
+        return np.asarray(value)
+    except Exception as error:  # whatever the other library raises
+        with suppress(Exception):
+            return _of_torch(value)
+        why = str(error).partition("\n")[0]  # MindSpore adds a stack
+        raise ArgumentTypeError(f"{what}: numpy cannot read a {type(value)}: {why}") from None
+
+
+def _of_torch(value: Any) -> Array:
+    """Return the data of a PyTorch tensor that has a gradient, is on a device, or is of bfloat16.
+
+    Raises whatever comes for other objects.
+    """
+    import_onnx_ir()
+    from onnx_ir.tensor_adapters import TorchTensor
+
+    return TorchTensor(value.detach()).numpy()
 
 
 class Host(NamedTuple):
@@ -74,7 +139,6 @@ class InputPorts:
             self._in_gear = []
 
     def tensors(self, warned: set[str]) -> list[Tensor]:
-        """Return new tensors without data; `warned` is that of `Tensor.of_port`."""
         return [
             Tensor.of_port(port, shape, warned) for port, shape in zip(self.ports, self.shapes, strict=True)
         ]
@@ -132,7 +196,6 @@ class InputPorts:
         return [inputs[name] for name in names]
 
     def _array(self, value: SupportsArray, port: Port, shape: Shape) -> Array:
-        """Return the data of an input that needs checks or conversion."""
         what = f"input {port.name!r}"
         tensor = value if isinstance(value, Tensor) else Tensor(to_numpy(value, what))
         if tensor.dtype is not port.dtype:

@@ -22,8 +22,6 @@ Places = list[Any]
 
 
 class OutputPorts:
-    """The outputs of a model."""
-
     def __init__(self, ports: Sequence[Port], host: Host | None = None, free: bool = False) -> None:
         """With `free`, results of free shapes are written to arrays too: see `Executable.writes_free`."""
         self.ports, self._host, self._free = tuple(ports), host or Host(), free
@@ -35,7 +33,6 @@ class OutputPorts:
         """Outputs for which a warning about a tensor of another shape was issued."""
 
     def metas(self, shapes: Sequence[Shape]) -> list[TensorMeta]:
-        """Describe the outputs, which have these shapes."""
         return [_meta(port, shape) for port, shape in zip(self.ports, shapes, strict=True)]
 
     def bind(self, outputs: list[Any], arrays: list[Array]) -> Places | None:

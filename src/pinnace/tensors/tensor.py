@@ -13,9 +13,8 @@ from pinnace.errors import ArgumentTypeError, ArgumentValueError, DataMismatchEr
 from pinnace.escaping import shown
 from pinnace.options.arguments import check_type
 from pinnace.shapes import named
-from pinnace.tensors.attributes import Attributes, check_shape
 from pinnace.tensors.memory import DeviceMemory, place
-from pinnace.tensors.storage import Kind
+from pinnace.tensors.storage import Kind, Storage, check_shape
 from pinnace.types import Array, DataType, Format, Port
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ class TensorMeta:
         return f"<TensorMeta {shown(repr(self.name))} {self.dtype.name.lower()}{self.shape}>"
 
 
-class Tensor(Attributes):
+class Tensor(Storage):
     """A named array with a shape, an element type and a layout.
 
     The data is a C-contiguous numpy array in native byte order. It shares memory with the array it was made

@@ -354,7 +354,7 @@ def test_close_ends_all_waiting(two, monkeypatch):
         except ray.exceptions.RayError as error:
             raise DeviceUnavailableError(str(error)) from None
 
-    monkeypatch.setattr(fleet.ActorPlace, "start", never)
+    monkeypatch.setattr(fleet.ActorReplica, "start", never)
     for pid in two.pids:
         os.kill(pid, signal.SIGKILL)
     with pytest.raises(DeviceUnavailableError):  # it was tried on both

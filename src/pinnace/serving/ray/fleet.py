@@ -101,15 +101,12 @@ class ActorReplica(Replica):
         return take(found)
 
     def wait(self) -> None:
-        """See `Replica`."""
         self._gone.wait()
 
     def leave(self) -> None:
-        """See `Replica`."""
         self._gone.set()
 
     def end(self) -> None:
-        """See `Replica`."""
         self._gone.set()
         if ray.is_initialized():
             ray.kill(self.actor)
@@ -134,7 +131,6 @@ def _words(options: Mapping[str, Any]) -> str:
 
 
 def _free_resources() -> str:
-    """Describe the free resources of the cluster."""
     free = ray.available_resources()
     found = (f"{free.get(name, 0):g} {name}" for name in ("CPU", "GPU", "NPU") if name in free)
     return f"and the cluster has {', '.join(found) or 'nothing'} to give"
