@@ -9,9 +9,10 @@ import onnx_ir as ir
 
 from pinnace.converter.folding import fold
 from pinnace.graph.constants import array
+from pinnace.graph.editor import Editor
 from pinnace.graph.inference import infer_node, opset_of
-from pinnace.quantization.operators import Operator, candidates, factors, scaled, weight_of
-from pinnace.quantization.writing import Site
+from pinnace.graph.matching import attributes
+from pinnace.quantization.operators import Operator, candidates, factors, put_in_place, scaled, weight_of
 
 
 def fuse(model: ir.Model) -> None:
@@ -20,15 +21,17 @@ def fuse(model: ir.Model) -> None:
         with suppress(onnx.shape_inference.InferenceError):  # engines will say it
             infer_node(node, opset_of(model))
         fold(node, opset_of(model))
+    b = Editor(model, "%fused")
     for operator in candidates(model, "stored", for_file=True):
         if operator.norm is not None:
-            _normalize(operator)
+            _normalize(b, operator)
+    b.finish()
     for node in model.graph:
         if node.op_type == "Conv" and not node.domain:
             _pad(node)
 
 
-def _normalize(operator: Operator) -> None:
+def _normalize(b: Editor, operator: Operator) -> None:
     """Multiply weight and bias of a convolution in the place of its BatchNormalization."""
     node, tensor, (factor, bias) = operator.node, weight_of(operator.node), factors(operator)
     assert tensor is not None
@@ -36,9 +39,8 @@ def _normalize(operator: Operator) -> None:
     assert bias is not None
     shape = ir.Shape(tensor.shape.numpy())
     lazy = ir.LazyTensor(lambda: ir.Tensor(scaled(tensor.numpy(), factor)), tensor.dtype, shape)
-    site = Site(operator)
-    given = {attribute.name: attribute.value for attribute in node.attributes.values()}
-    site.finish(site.op("Conv", node.inputs[0], site.held(lazy), site.constant(bias), **given))
+    y = b.op("Conv", node.inputs[0], b.weight(lazy), bias, **attributes(node))
+    put_in_place(b, operator, y)
 
 
 def _pad(conv: ir.Node) -> None:

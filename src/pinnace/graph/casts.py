@@ -6,17 +6,18 @@ from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
-from pinnace.graph.nodes import ORIGIN, origins
+from pinnace.graph.editor import Editor, replace_value
 
 
 def compute_in(
-    node: ir.Node, types: Mapping[str, ir.DataType], inputs: Sequence[str], outputs: Sequence[str]
+    b: Editor, node: ir.Node, types: Mapping[str, ir.DataType], inputs: Sequence[str], outputs: Sequence[str]
 ) -> None:
     """Make a node compute in other element types, between casts, so that nothing around it changes.
 
     `types` maps type variables of its schema to types; `inputs` and `outputs` are the variables of its inputs
     and outputs.
     """
+    b.follow(node)
     cast: dict[ir.Value, ir.Value] = {}
     own: dict[str, ir.DataType] = {}
     for place, (x, variable) in enumerate(zip(node.inputs, inputs, strict=True)):
@@ -27,39 +28,18 @@ def compute_in(
         if wanted is not None and dtype is not wanted:
             if dtype is not None:
                 own.setdefault(variable, dtype)
-            cast[x] = cast.get(x) or _cast_before(node, x, wanted)
+            cast[x] = cast.get(x) or _cast(b, x, wanted)
             node.replace_input_with(place, cast[x])
+    b.insert_before(node)
     for y, variable in zip(node.outputs, outputs, strict=True):
         if variable in own and y.name:
-            _cast_after(node, y, types[variable], own[variable])
+            back = _cast(b, y, own[variable])
+            replace_value(y, back, reader=back.producer())
+            y.type = ir.TensorType(types[variable])
+    b.insert_after(node)
 
 
-def _cast_before(node: ir.Node, x: ir.Value, dtype: ir.DataType) -> ir.Value:
-    cast = _cast(node, x, dtype)
-    cast.outputs[0].name = f"{x.name}.for.{node.outputs[0].name}"
-    _graph(node).insert_before(node, cast)
-    return cast.outputs[0]
-
-
-def _cast_after(node: ir.Node, y: ir.Value, computed: ir.DataType, own: ir.DataType) -> None:
-    """Cast `y` back for all its readers, under its name."""
-    cast = _cast(node, y, own)
-    (back,) = cast.outputs
-    y.replace_all_uses_with(back, replace_graph_outputs=True)
-    cast.replace_input_with(0, y)
-    y.name, back.name = f"{y.name}.computed", y.name
-    y.type = ir.TensorType(computed)
-    _graph(node).insert_after(node, cast)
-
-
-def _cast(beside: ir.Node, x: ir.Value, dtype: ir.DataType) -> ir.Node:
-    """Return a node that casts `x`, with the origin of the node `beside`; it is in no graph yet."""
-    node = ir.Node("", "Cast", [x], [ir.AttrInt64("to", dtype.value)])
-    node.outputs[0].type, node.outputs[0].shape = ir.TensorType(dtype), x.shape
-    node.meta[ORIGIN] = origins(beside)
-    return node
-
-
-def _graph(node: ir.Node) -> ir.Graph | ir.Function:
-    assert node.graph is not None
-    return node.graph
+def _cast(b: Editor, x: ir.Value, dtype: ir.DataType) -> ir.Value:
+    (y,) = b.emit("Cast", 1, [x], {"to": dtype.value})
+    y.shape = x.shape
+    return y

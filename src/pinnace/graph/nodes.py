@@ -45,7 +45,7 @@ class Nodes:
         """
         self.initializers: dict[str, ir.Value] = {}
         self.taken: set[str] = set()
-        """The names of the graph's inputs."""
+        """The names of the graph's inputs; in a finished graph, of all its values."""
         self.origins: tuple[str, ...] = ()
         """The name of the node that is lowered; before it those of nodes whose result it replaces."""
         self.asked: set[ir.Value] = set()
@@ -125,8 +125,8 @@ class Nodes:
         known = self._weights.get(id(tensor))
         if known is None:
             name = tensor.name or self.fresh()
-            name = f"weight{name}" if name.startswith("%") else name
-            while name in self.initializers:
+            name = f"weight{name}" if tensor.name and name.startswith("%") else name
+            while name in self.initializers or name in self.taken:
                 name = f"{name}_{self.fresh()}"
             known = ir.Value(
                 name=name,

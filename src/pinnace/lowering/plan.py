@@ -25,6 +25,7 @@ import onnx_ir as ir
 
 from pinnace.errors import warn
 from pinnace.graph.casts import compute_in
+from pinnace.graph.editor import Editor
 from pinnace.graph.nodes import origins
 from pinnace.graph.walk import nodes
 from pinnace.lowering.variable import nearest
@@ -56,9 +57,10 @@ def apply(
 
     ShapeInferencePass(check_type=False, strict_mode=False, data_prop=False)(model)
     problems: list[str] = []
+    b = Editor(model, "%planned")
     for name, kind in plan.items():
         named = found.get(name) or found.get(given.get(name, name), [])
-        outcomes = [_compute_in(node, _TYPES[kind], model.graph.opset_imports) for node in named]
+        outcomes = [_compute_in(b, node, _TYPES[kind]) for node in named]
         if not named:
             near = nearest(name, found) if len(problems) < _MAX_NAMED else ""
             problems.append(f"no node {name!r} runs{near}")
@@ -78,9 +80,9 @@ def _producer(value: ir.Value) -> ir.Node | None:
     return node
 
 
-def _compute_in(node: ir.Node, wanted: ir.DataType, opsets: Mapping[str, int]) -> bool:
+def _compute_in(b: Editor, node: ir.Node, wanted: ir.DataType) -> bool:
     """Make a node compute in a type. Returns False if it cannot."""
-    schema = _schema(node, opsets)
+    schema = _schema(node, b.model.graph.opset_imports)
     if schema is None:
         return False
     open_to = _open_to(schema, wanted)
@@ -90,7 +92,7 @@ def _compute_in(node: ir.Node, wanted: ir.DataType, opsets: Mapping[str, int]) -
     if present or cast:
         node.meta[PLANNED] = wanted
     outputs = _variables(schema.outputs, len(node.outputs))
-    compute_in(node, dict.fromkeys(cast, wanted), [variable for _, variable in operands], outputs)
+    compute_in(b, node, dict.fromkeys(cast, wanted), [variable for _, variable in operands], outputs)
     return bool(present or cast)
 
 

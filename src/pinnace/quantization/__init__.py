@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 import onnx_ir as ir
 
 from pinnace.engines.protocol import HALF_WEIGHTS
+from pinnace.graph.editor import Editor
 from pinnace.quantization import integers, weights
 from pinnace.quantization.operators import Operator, candidates, keep_wide
 from pinnace.quantization.scheme import QuantizationScheme
 
-_REWRITES: dict[str, Callable[[Operator, QuantizationScheme], None]] = {
+_REWRITES: dict[str, Callable[[Editor, Operator, QuantizationScheme], None]] = {
     "weights16": weights.halve,
     "weights8": weights.in_blocks,
     "held8": weights.hold_in_blocks,
@@ -27,14 +28,15 @@ _REWRITES: dict[str, Callable[[Operator, QuantizationScheme], None]] = {
 
 def apply(model: ir.Model, form: QuantizationScheme) -> None:
     """Rewrite a graph into a form. What it has no means for stays as it is."""
-    kept = set(form.kept)
+    kept, b = set(form.kept), Editor(model, "%quantized")
     for operator in candidates(model, form.method):
         rewrite = _REWRITES.get(form.method)
         if operator.name in kept:
             if form.method == "bits16":
                 keep_wide(operator)
         elif rewrite is not None:
-            rewrite(operator, form)
+            rewrite(b, operator, form)
+    b.finish()
     model.opset_imports.setdefault("com.microsoft", 1)
     if form.method == "weights16":
         model.meta[HALF_WEIGHTS] = True
@@ -49,17 +51,18 @@ def hold(model: ir.Model, form: QuantizationScheme, roundings: Mapping[str, inte
     is of weights only, "dynamic8" and "int8" are as in `apply`; results of "int8" go through integers too.
     """
     changed = [one for one in candidates(model, form.method, for_file=True) if one.name in roundings]
-    ends = {operator.end.name or "" for operator in changed}
+    ends, b = {operator.end.name or "" for operator in changed}, Editor(model, "%quantized")
     for operator in changed:
         if form.method == "int8":
-            integers.static(operator, form, roundings[operator.name])
+            integers.static(b, operator, form, roundings[operator.name])
         elif form.method == "dynamic8":
-            integers.dynamic_steps(operator, roundings[operator.name])
+            integers.dynamic_steps(b, operator, roundings[operator.name])
         else:
-            integers.stored(operator, roundings[operator.name])
+            integers.stored(b, operator, roundings[operator.name])
     for value in [output for node in model.graph for output in node.outputs]:
         if value.name in ends and value.name in form.ranges:
-            integers.through(value, form.ranges[value.name])
+            integers.through(b, value, form.ranges[value.name])
+    b.finish()
 
 
 def operators(model: ir.Model, method: str) -> Sequence[str]:

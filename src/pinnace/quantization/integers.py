@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from pinnace.graph.editor import Editor
+from pinnace.graph.matching import attributes
 from pinnace.machine.processor import sums_of_bytes_overflow
-from pinnace.quantization.operators import Floats, Operator, matrix, normalized, weight_of
+from pinnace.quantization.operators import Floats, Operator, held, matrix, normalized, put_in_place, weight_of
 from pinnace.quantization.scheme import QuantizationScheme
-from pinnace.quantization.writing import Site
-from pinnace.types import Array
 
 _SHARED = "pinnace.integers"
 """Key of a value's metadata: its integers, which several operators read."""
@@ -35,20 +35,26 @@ class Rounding:
     correction: Floats | None = None
 
 
-def dynamic(operator: Operator, form: QuantizationScheme) -> None:
+def dynamic(b: Editor, operator: Operator, form: QuantizationScheme) -> None:
     """Compute a product in integers; each run finds the scale of its input."""
-    place, x = Site(operator), operator.node.inputs[0]
-    assert x is not None
     whole, scales = rounded(matrix(operator.node), 1, _summed_bits())
+    values, scale, zero = _dynamically_quantized(b, operator)
+    sums = b.op("MatMulInteger", values, *held(b, operator, whole), zero)
+    wide = b.cast(sums, ir.DataType.FLOAT)
+    put_in_place(b, operator, b.op("Mul", wide, b.op("Mul", scale, scales)))
+
+
+def _dynamically_quantized(b: Editor, operator: Operator) -> tuple[ir.Value, ...]:
+    """Return the integers of an operator's input, with scale and zero point."""
+    x = operator.node.inputs[0]
+    assert x is not None
     if _SHARED not in x.meta:
-        x.meta[_SHARED] = place.ops("DynamicQuantizeLinear", 3, x)
-    values, scale, zero = x.meta[_SHARED]
-    sums = place.op("MatMulInteger", values, place.constant(whole), zero)
-    wide = place.op("Cast", sums, to=ir.DataType.FLOAT.value)
-    place.finish(place.op("Mul", wide, place.op("Mul", scale, place.constant(scales))))
+        x.meta[_SHARED] = b.ops("DynamicQuantizeLinear", 3, x)
+    parts: tuple[ir.Value, ...] = x.meta[_SHARED]
+    return parts
 
 
-def static(operator: Operator, form: QuantizationScheme, rounding: Rounding | None = None) -> None:
+def static(b: Editor, operator: Operator, form: QuantizationScheme, rounding: Rounding | None = None) -> None:
     """Write an operator between steps from and to integers, in whose place engines compute in integers.
 
     By default weights have the bits that this processor sums without overflow.
@@ -58,23 +64,22 @@ def static(operator: Operator, form: QuantizationScheme, rounding: Rounding | No
     read = [x for x in (node.inputs[:1] if weighted else node.inputs) if x is not None]
     if any(x.name not in form.ranges for x in read):
         return
-    place = Site(operator)
-    inputs = [_stepped(place, x, form.ranges[x.name or ""]) for x in read]
+    inputs = [_stepped(b, x, form.ranges[x.name or ""]) for x in read]
     if weighted:
         step = _scale(form.ranges[read[0].name or ""])[0]
-        inputs += _constants(place, operator, rounding or Rounding(_summed_bits()), step)
-    _written(place, operator, inputs)
+        inputs += _constants(b, operator, rounding or Rounding(_summed_bits()), step)
+    _write_again(b, operator, inputs)
 
 
-def through(value: ir.Value, ends: tuple[float, float]) -> None:
+def through(b: Editor, value: ir.Value, ends: tuple[float, float]) -> None:
     """Let all that read a value read it after it went through integers."""
     node = value.producer()
     assert node is not None
-    assert node.graph is not None
-    place, graph = Site(Operator(node), after=True), node.graph
+    graph = b.model.graph
     readers = [(reader, at) for reader, at in value.uses()]
     value.meta.pop(_SHARED, None)
-    known = _stepped(place, value, ends)
+    known = _stepped(b, value, ends)
+    b.insert_after(node)
     for reader, at in readers:
         if reader.op_type == "QuantizeLinear":  # of the same ends
             reader.outputs[0].replace_all_uses_with(value.meta[_SHARED][0])
@@ -87,43 +92,37 @@ def through(value: ir.Value, ends: tuple[float, float]) -> None:
         value.name, known.name = known.name, value.name
 
 
-def stored(operator: Operator, rounding: Rounding) -> None:
+def stored(b: Editor, operator: Operator, rounding: Rounding) -> None:
     """Hold a weight in integers; it is floats again where it is used."""
-    place = Site(operator)
-    _written(place, operator, [operator.node.inputs[0], *_constants(place, operator, rounding)])
+    _write_again(b, operator, [operator.node.inputs[0], *_constants(b, operator, rounding)])
 
 
-def dynamic_steps(operator: Operator, rounding: Rounding) -> None:
+def dynamic_steps(b: Editor, operator: Operator, rounding: Rounding) -> None:
     """Write a product between steps from and to integers; each run finds the scale of its input."""
-    place, x = Site(operator), operator.node.inputs[0]
-    assert x is not None
-    if _SHARED not in x.meta:
-        x.meta[_SHARED] = place.ops("DynamicQuantizeLinear", 3, x)
-    known = place.op("DequantizeLinear", *x.meta[_SHARED])
-    _written(place, operator, [known, *_constants(place, operator, rounding)])
+    known = b.op("DequantizeLinear", *_dynamically_quantized(b, operator))
+    _write_again(b, operator, [known, *_constants(b, operator, rounding)])
 
 
 def _constants(
-    place: Site, operator: Operator, rounding: Rounding, step: np.float32 | None = None
+    b: Editor, operator: Operator, rounding: Rounding, step: np.float32 | None = None
 ) -> list[ir.Value]:
     """Return weight and bias through integers; the bias stays floats unless the input has a step."""
     weight, bias = normalized(operator)
     axis = channels(operator.node)
     whole, scales = rounded(weight, axis if rounding.per_channel else None, rounding.bits)
-    parts: list[Array] = [whole, scales, np.zeros(scales.shape, whole.dtype)]
-    made = [place.op("DequantizeLinear", *map(place.constant, parts), axis=axis)]
+    zeros = np.zeros(scales.shape, whole.dtype)
+    made = [b.op("DequantizeLinear", *held(b, operator, whole), scales, zeros, axis=axis)]
     if rounding.correction is not None:
         bias = rounding.correction if bias is None else bias + rounding.correction
     if bias is not None:
-        made.append(place.constant(bias) if step is None else _whole_bias(place, bias, scales * step))
+        made.append(b.constant(bias) if step is None else _whole_bias(b, bias, scales * step))
     return made
 
 
-def _written(place: Site, operator: Operator, inputs: Sequence[ir.Value | None]) -> None:
+def _write_again(b: Editor, operator: Operator, inputs: Sequence[ir.Value | None]) -> None:
     """Write the operator over other inputs."""
-    given = {attribute.name: attribute.value for attribute in operator.node.attributes.values()}
-    new = place.op(operator.node.op_type, *inputs, **given)
-    place.finish(new, has_bias=len(inputs) > 2)
+    new = b.op(operator.node.op_type, *inputs, **attributes(operator.node))
+    put_in_place(b, operator, new, has_bias=len(inputs) > 2)
 
 
 def channels(node: ir.Node) -> int:
@@ -140,21 +139,18 @@ def _untransposed(node: ir.Node) -> bool:
     return node.op_type == "Gemm" and not node.attributes.get_int("transB", 0)
 
 
-def _stepped(place: Site, x: ir.Value, ends: tuple[float, float]) -> ir.Value:
+def _stepped(b: Editor, x: ir.Value, ends: tuple[float, float]) -> ir.Value:
     """Return a value that went through integers."""
     if _SHARED not in x.meta:
-        scale, zero = _scale(ends)
-        steps = place.constant(np.array(scale)), place.constant(np.array(zero))
-        x.meta[_SHARED] = place.op("QuantizeLinear", x, *steps), *steps
-    known: ir.Value = place.op("DequantizeLinear", *x.meta[_SHARED])
-    return known
+        steps = [b.constant(number) for number in _scale(ends)]
+        x.meta[_SHARED] = b.op("QuantizeLinear", x, *steps), *steps
+    return b.op("DequantizeLinear", *x.meta[_SHARED])
 
 
-def _whole_bias(place: Site, bias: Floats, steps: Floats) -> ir.Value:
+def _whole_bias(b: Editor, bias: Floats, steps: Floats) -> ir.Value:
     """Return a bias in the integers of the sums, whose steps are larger where 32 bits are too few."""
     steps = np.maximum(steps, np.abs(bias) / (1 << 30)).astype(np.float32)
-    whole = place.constant(np.rint(bias / steps).astype(np.int32))
-    return place.op("DequantizeLinear", whole, place.constant(steps), axis=0)
+    return b.op("DequantizeLinear", np.rint(bias / steps).astype(np.int32), steps, axis=0)
 
 
 def _scale(ends: tuple[float, float]) -> tuple[np.float32, np.uint8]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +9,10 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from pinnace.graph.constants import constant, floats
+from pinnace.graph.editor import Editor, remove_unread, replace_value
+from pinnace.graph.matching import made_by, private
 from pinnace.lowering.plan import PLANNED
+from pinnace.types import Array
 
 Floats = npt.NDArray[np.float32]
 
@@ -57,11 +59,8 @@ class Operator:
     @property
     def end(self) -> ir.Value:
         """That value after the activation that alone reads it."""
-        value = self.last
-        after = list(users(value))
-        if len(after) == 1 and not value.is_graph_output() and after[0].op_type in ("Relu", "Clip"):
-            return after[0].outputs[0]
-        return value
+        after = _only_reader(self.last, "Relu", "Clip")
+        return self.last if after is None else after.outputs[0]
 
 
 def candidates(model: ir.Model, method: str, for_file: bool = False) -> list[Operator]:
@@ -87,6 +86,21 @@ def candidates(model: ir.Model, method: str, for_file: bool = False) -> list[Ope
             continue
         found.append(operator)
     return found
+
+
+def held(b: Editor, operator: Operator, *arrays: Array) -> list[ir.Value]:
+    """Return the parts of a weight, which are named after the operator."""
+    return [b.weight(ir.tensor(array, name=f"{operator.name}/bits")) for array in arrays]
+
+
+def put_in_place(b: Editor, operator: Operator, new: ir.Value, has_bias: bool = False) -> None:
+    """Insert what was written before an operator, whose result `new` replaces, after the bias of a Gemm."""
+    node, old = operator.node, operator.last
+    if node.op_type == "Gemm" and len(node.inputs) > 2 and node.inputs[2] is not None and not has_bias:
+        new = b.op("Add", new, node.inputs[2])
+    b.insert_before(node)
+    replace_value(old, new)
+    remove_unread(operator.norm or node)
 
 
 def keep_wide(operator: Operator) -> None:
@@ -141,11 +155,6 @@ def scaled(weight: Floats, factor: Floats) -> Floats:
     return (weight * factor.reshape(-1, *[1] * (weight.ndim - 1))).astype(np.float32)
 
 
-def users(value: ir.Value) -> Iterator[ir.Node]:
-    """Return the nodes that read a value."""
-    return (node for node, _ in value.uses())
-
-
 def _plain(node: ir.Node) -> bool:
     """Return True if the node does nothing that rewrites leave out."""
     if PLANNED in node.meta or (node.op_type == "Conv" and _open_bias(node)):
@@ -162,21 +171,20 @@ def _open_bias(node: ir.Node) -> bool:
 
 def _norm_after(conv: ir.Node) -> ir.Node | None:
     """Return the BatchNormalization that alone reads a convolution, if all it knows is constant."""
-    value = conv.outputs[0]
-    after = list(users(value))
-    if len(after) != 1 or value.is_graph_output() or after[0].op_type != "BatchNormalization":
+    norm = _only_reader(conv.outputs[0], "BatchNormalization")
+    if norm is None or norm.inputs[0] is not conv.outputs[0] or len(norm.outputs) > 1:
         return None
-    norm = after[0]
-    known = all(floats(x) is not None for x in norm.inputs[1:5])
-    return norm if known and norm.inputs[0] is value and len(norm.outputs) == 1 else None
+    return norm if all(floats(x) is not None for x in norm.inputs[1:5]) else None
+
+
+def _only_reader(value: ir.Value, *op_types: str) -> ir.Node | None:
+    """Return the node that alone reads a value, if it is one of these operators."""
+    reader = next(iter(value.uses())).node if private(value) else None
+    return reader if reader is not None and reader.op_type in op_types else None
 
 
 def _before(value: ir.Value | None) -> ir.Value | None:
     """Return what an activation or normalization made a value of; the value itself for others."""
-    node = None if value is None else value.producer()
-    while node is not None and node.op_type in _THROUGH and not node.domain:
-        if node.op_type == "BatchNormalization":
-            return node.outputs[0]
+    while (node := made_by(value, *_THROUGH)) is not None and node.op_type != "BatchNormalization":
         value = node.inputs[0]
-        node = None if value is None else value.producer()
     return value

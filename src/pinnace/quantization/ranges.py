@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from pinnace.engines.protocol import Engine
+from pinnace.graph.editor import Editor
+from pinnace.graph.matching import attributes
 from pinnace.lowering.graph import Compilable
 from pinnace.options.target import Target
 from pinnace.quantization.integers import Rounding, rest
 from pinnace.quantization.operators import Floats, Operator, candidates, normalized, weight_of
-from pinnace.quantization.writing import Site
 from pinnace.types import Array, DataType, Port
 
 Samples = Sequence[Sequence[Array]]
@@ -37,12 +37,12 @@ def ranges(
     """
     read = _read(graph.model, for_file)
     if method != "MAX_MIN":
-        found = _values(graph, engine, samples, list(read.values()))
+        found = _values(Editor(graph.model, "%watched"), graph, engine, samples, list(read.values()))
         ends = _by_entropy(found) if method == "KL" else _by_quantiles(found)
         return dict(zip(read, ends, strict=True))
-    kinds = "ReduceMin", "ReduceMax"
-    watched = [_after(graph.model, kind, x, keepdims=0) for kind in kinds for x in read.values()]
-    extremes = list(zip(*_values(graph, engine, samples, watched), strict=True))
+    b = Editor(graph.model, "%watched")
+    watched = [b.op(kind, x, keepdims=0) for kind in ("ReduceMin", "ReduceMax") for x in read.values()]
+    extremes = list(zip(*_values(b, graph, engine, samples, watched), strict=True))
     lows, highs = extremes[: len(read)], extremes[len(read) :]
     return {name: (float(min(a)), float(max(b))) for name, a, b in zip(read, lows, highs, strict=True)}
 
@@ -56,18 +56,18 @@ def corrections(
     """
     every = candidates(graph.model, "stored", for_file=True)
     chosen = [one for one in every if one.node.op_type == "Conv" and one.name in roundings]
-    lost = [_lost(graph.model, one, roundings[one.name]) for one in chosen]
-    means = [[y.mean((0, *range(2, y.ndim))) for y in one] for one in _values(graph, engine, samples, lost)]
+    b = Editor(graph.model, "%watched")
+    lost = [_lost(b, one, roundings[one.name]) for one in chosen]
+    found = _values(b, graph, engine, samples, lost)
+    means = [[y.mean((0, *range(2, y.ndim))) for y in one] for one in found]
     return {one.name: np.mean(m, axis=0) for one, m in zip(chosen, zip(*means, strict=True), strict=True)}
 
 
-def _lost(model: ir.Model, operator: Operator, rounding: Rounding) -> ir.Value:
-    """Add what the rounding of a weight takes from a convolution, averaged over the picture."""
+def _lost(b: Editor, operator: Operator, rounding: Rounding) -> ir.Value:
+    """Write what the rounding of a weight takes from a convolution, averaged over the picture."""
     node = operator.node
-    weight = Site(operator).constant(rest(normalized(operator)[0], node, rounding))
-    given = {attribute.name: attribute.value for attribute in node.attributes.values()}
-    assert node.inputs[0] is not None
-    return _after(model, "GlobalAveragePool", _after(model, "Conv", node.inputs[0], weight, **given))
+    weight = b.weight(ir.tensor(rest(normalized(operator)[0], node, rounding)))
+    return b.op("GlobalAveragePool", b.op("Conv", node.inputs[0], weight, **attributes(node)))
 
 
 def _read(model: ir.Model, for_file: bool) -> dict[str, ir.Value]:
@@ -82,22 +82,17 @@ def _read(model: ir.Model, for_file: bool) -> dict[str, ir.Value]:
     return read
 
 
-def _after(model: ir.Model, op_type: str, *inputs: ir.Value, **attributes: Any) -> ir.Value:
-    """Add a node that reads values of the graph."""
-    node = ir.node(op_type, inputs, attributes)
-    model.graph.append(node)
-    return node.outputs[0]
-
-
 def _values(
-    graph: Compilable, engine: Engine, samples: Samples, watched: Sequence[ir.Value]
+    b: Editor, graph: Compilable, engine: Engine, samples: Samples, watched: Sequence[ir.Value]
 ) -> Iterator[Sequence[Array]]:
-    """Run a graph with each sample, and yield values of the graph."""
+    """Run a graph with each sample, and yield values of the graph, also such as were written for it."""
     own = len(graph.interface.outputs)
     for place, value in enumerate(watched):
-        output = _after(graph.model, "Identity", value)
+        output = b.op("Identity", value)
         output.name, output.type = f"watched/{place}", ir.TensorType(ir.DataType.FLOAT)
         graph.model.graph.outputs.append(output)
+    b.append()
+    b.finish()
     ports = tuple(Port(f"watched/{place}", DataType.FLOAT32, ()) for place in range(len(watched)))
     whole = graph._replace(interface=replace(graph.interface, outputs=graph.interface.outputs + ports))
     executable = engine.build(whole, Target())

@@ -22,8 +22,8 @@ from pinnace.engines.onnxruntime.unproven import guard_elements, insert
 from pinnace.errors import EngineError
 from pinnace.graph.builder import Builder
 from pinnace.graph.constants import array
+from pinnace.graph.editor import Editor
 from pinnace.graph.failures import Unsupported
-from pinnace.graph.inference import opset_of
 from pinnace.graph.nodes import origins
 from pinnace.graph.walk import nodes
 from pinnace.graph.windows import windows
@@ -46,7 +46,7 @@ def check_divisors(model: ir.Model, name: str) -> None:
 
 def guard(model: ir.Model, on_cpu: bool = True) -> None:
     """Insert the guards before the nodes of a model and of its nested graphs that may need them."""
-    b = Builder(opset=opset_of(model))
+    b = Editor(model, "%guard")
     own = _GUARDS if on_cpu else {}
     for node in list(nodes(model.graph)):
         guarded = (_OF_FOREIGN if node.domain else own).get(node.op_type)
@@ -56,10 +56,8 @@ def guard(model: ir.Model, on_cpu: bool = True) -> None:
             node.replace_input_with(place, value)
         insert(b, node)
     if on_cpu:
-        guard_elements(b, model)
-    for name, value in b.initializers.items():
-        value.name = f"{name}.guard"
-        model.graph.register_initializer(value)
+        guard_elements(b)
+    b.finish()
 
 
 _Inputs = Mapping[int, ir.Value]

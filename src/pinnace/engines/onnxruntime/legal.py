@@ -18,6 +18,8 @@ import onnx_ir as ir
 from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
 from pinnace.engines.onnxruntime.providers import CPU, ON_CPU, Chain
+from pinnace.graph.casts import compute_in
+from pinnace.graph.editor import Editor
 from pinnace.graph.inference import opset_of
 from pinnace.graph.schemas import among, give_types, variables
 from pinnace.graph.walk import inner_graphs, nodes
@@ -35,6 +37,7 @@ def legalize(model: ir.Model, chain: Chain = ON_CPU) -> None:
     """Insert casts around the nodes of a model and of its nested graphs, and set the types of values."""
     others = tuple(name for name, _ in chain if name != CPU)
     lacking, opset = _types(), opset_of(model)
+    b: Editor | None = None  # few models need one
     for node in list(nodes(model.graph)):
         if node.domain:
             continue
@@ -47,10 +50,10 @@ def legalize(model: ir.Model, chain: Chain = ON_CPU) -> None:
                 dtypes = tuple(None if x is None else x.dtype for x in node.inputs)
                 detour = _detour(node.op_type, dtypes, others) or _reduced(node)
                 if detour and not (_T.DOUBLE in dtypes and _is_inlined(node.op_type, opset)):
-                    from pinnace.graph.casts import compute_in  # few models need one
-
+                    b = b or Editor(model, "%cast")
                     taken = variables(node.op_type, len(node.inputs))
-                    compute_in(node, detour, taken, variables(node.op_type, len(node.outputs), outputs=True))
+                    given = variables(node.op_type, len(node.outputs), outputs=True)
+                    compute_in(b, node, detour, taken, given)
         except MISFITS:  # the graph is invalid, which the engine reports
             continue
 

@@ -16,7 +16,7 @@ import onnx_ir as ir
 
 from pinnace.engines.elements import GUARDED, unproven
 from pinnace.engines.filled import Filled, is_fixed
-from pinnace.graph.builder import Builder
+from pinnace.graph.editor import Editor, remove_unread, replace_value
 from pinnace.graph.failures import Unsupported
 from pinnace.graph.nodes import origins
 from pinnace.graph.walk import nodes
@@ -28,17 +28,17 @@ _NO_TENSORS |= {"SequenceAt", "SequenceErase", "SequenceLength", "SequenceMap"}
 """Operators that may take sequences; the nodes of nested graphs have guards of their own."""
 
 
-def guard_elements(b: Builder, model: ir.Model) -> None:
+def guard_elements(b: Editor) -> None:
     """Insert the guards into a model and its nested graphs."""
-    filled = Filled(model)
-    for node in list(nodes(model.graph)):
+    filled, graph = Filled(b.model), b.model.graph
+    for node in list(nodes(graph)):
         places = unproven(b, node, ENGINE, lambda value: value not in filled and not is_fixed(b, value))
         if places and node.op_type != "Concat":
             _check_inputs(b, node, places)
         elif places and not (any(x in filled for x in node.inputs if x) and _check_others(b, node, places)):
             _check_size(b, node)
-    if any(map(_joins_cache, nodes(model.graph))):
-        for node in list(nodes(model.graph)):
+    if any(map(_joins_cache, nodes(graph))):
+        for node in list(nodes(graph)):
             places = unproven(b, node, ENGINE, lambda value: not is_fixed(b, value))
             if places and node.op_type != "Concat":
                 _check_inputs(b, node, places)
@@ -46,17 +46,14 @@ def guard_elements(b: Builder, model: ir.Model) -> None:
                 _check_others(b, node, places)
 
 
-def insert(b: Builder, node: ir.Node) -> None:
-    """Insert what the builder has written before a node."""
-    assert isinstance(node.graph, ir.Graph)
+def insert(b: Editor, node: ir.Node) -> None:
+    """Insert what was written before a node."""
     for new in b.nodes:
-        new.outputs[0].name = f"{new.outputs[0].name}.guard"
         new.name = f"{new.outputs[0].name} of {node.op_type} {origins(node)[0]}"  # an error says it
-    node.graph.insert_before(node, b.nodes)
-    b.nodes.clear()
+    b.insert_before(node)
 
 
-def _check_inputs(b: Builder, node: ir.Node, places: list[int]) -> None:
+def _check_inputs(b: Editor, node: ir.Node, places: list[int]) -> None:
     for place in () if node.op_type in _NO_TENSORS else places:
         x = node.inputs[place]
         if x is not None and (node.op_type, place) != ("SequenceInsert", 0):
@@ -66,7 +63,7 @@ def _check_inputs(b: Builder, node: ir.Node, places: list[int]) -> None:
     insert(b, node)
 
 
-def _check_size(b: Builder, node: ir.Node) -> None:
+def _check_size(b: Editor, node: ir.Node) -> None:
     """Replace a Concat by one whose result is checked."""
     joined = b.op("Concat", *node.inputs, axis=node.attributes.get_int("axis", 1))
     b.nodes[0].meta[GUARDED] = {*range(len(node.inputs))}
@@ -77,13 +74,9 @@ def _check_size(b: Builder, node: ir.Node) -> None:
     impossible = b.op("Mul", any_lost, b.constant(1 << 62, np.int64))
     checked = b.op("Reshape", joined, b.op("Sub", b.op("Shape", joined), impossible))
     b.nodes[0].metadata_props.update(node.metadata_props)
-    graph, old = node.graph, node.outputs[0]
     insert(b, node)
-    checked.type, checked.shape = old.type, old.shape
-    old.replace_all_uses_with(checked, replace_graph_outputs=True)
-    old.name, checked.name = checked.name, old.name
-    assert isinstance(graph, ir.Graph)
-    graph.remove(node, safe=True)
+    replace_value(node.outputs[0], checked)
+    remove_unread(node)
 
 
 def _joins_cache(join: ir.Node) -> bool:
@@ -96,7 +89,7 @@ def _joins_cache(join: ir.Node) -> bool:
     return any(-len(dims) <= axis < len(dims) and not isinstance(dims[axis], int) for dims in given)
 
 
-def _check_others(b: Builder, join: ir.Node, places: list[int]) -> bool:
+def _check_others(b: Editor, join: ir.Node, places: list[int]) -> bool:
     """Return True if the ranks of a Concat's inputs are known, which the guards need."""
     try:
         ranks = {b.rank(x) for x in join.inputs if x is not None}

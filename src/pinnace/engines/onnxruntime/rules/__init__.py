@@ -39,10 +39,9 @@ from pinnace.engines.onnxruntime.rules.refused import (
 from pinnace.engines.onnxruntime.rules.softplus import faster_mish, faster_softplus
 from pinnace.engines.onnxruntime.rules.sums import sum_of_rows
 from pinnace.graph.builder import Builder
+from pinnace.graph.editor import Editor
 from pinnace.graph.failures import Unsupported
 from pinnace.graph.inference import OPSET, opset_of
-from pinnace.graph.matching import is_read
-from pinnace.graph.nodes import origins
 from pinnace.graph.walk import nodes
 from pinnace.lowering.failures import MISFITS
 from pinnace.lowering.plan import PLANNED
@@ -121,22 +120,19 @@ def rewrite(model: ir.Model, on_cpu: bool = True) -> Counter[str]:
     Returns how often each of the faster ones applied.
     """
     model.opset_imports.setdefault("com.microsoft", 1)
-    return _rewritten(model, Builder(opset=opset_of(model)), REFUSED, RULES | ON_CPU if on_cpu else RULES)
+    return _rewritten(Editor(model, "%fused"), REFUSED, RULES | ON_CPU if on_cpu else RULES)
 
 
 def fuse_blocks(model: ir.Model) -> None:
     """Write GELU and normalization of layers as one node each, for formats without operator sets."""
-    _rewritten(model, Builder(opset=max(OPSET, opset_of(model))), {}, _BLOCKS)
+    _rewritten(Editor(model, "%fused", max(OPSET, opset_of(model))), {}, _BLOCKS)
 
 
 def _rewritten(
-    model: ir.Model,
-    b: Builder,
-    needed: Mapping[str, Sequence[Rule]],
-    rules: Mapping[str, Sequence[Rule]],
+    b: Editor, needed: Mapping[str, Sequence[Rule]], rules: Mapping[str, Sequence[Rule]]
 ) -> Counter[str]:
     applied: Counter[str] = Counter()
-    for node in list(nodes(model.graph)):
+    for node in list(nodes(b.model.graph)):
         if node.domain:
             continue
         refused = needed.get(node.op_type, ())
@@ -144,49 +140,18 @@ def _rewritten(
         for rule in (*refused, *faster):
             replacement = _applied(rule, b, node) if _SINCE.get(rule, 0) <= b.opset else None
             if replacement is not None:
-                _replace(b, node, replacement)
+                b.put_before(node, replacement)
                 applied[rule.__name__] += rule not in refused
                 break
-    for name, value in b.initializers.items():
-        if value.uses():  # a later rule may have removed its reader
-            value.name = f"{name}.fused"
-            model.graph.register_initializer(value)
+    b.finish()
     return +applied
 
 
-def _applied(rule: Rule, b: Builder, node: ir.Node) -> ir.Value | None:
+def _applied(rule: Rule, b: Editor, node: ir.Node) -> ir.Value | None:
     if node.graph is None:  # an earlier rule removed it
         return None
-    b.nodes.clear()
-    b.origins = origins(node)
+    b.follow(node)
     try:
         return rule(b, node)
     except (Unsupported, *MISFITS):  # a shape is unknown, or the graph is invalid, which the engine reports
         return None
-
-
-def _replace(b: Builder, node: ir.Node, replacement: ir.Value) -> None:
-    """Insert the nodes of a rule before `node`, replace its first output, and remove unused nodes."""
-    assert isinstance(node.graph, ir.Graph)
-    old = node.outputs[0]
-    for new in b.nodes:
-        new.version = b.opset
-        for output in new.outputs:
-            output.name = f"{output.name}.fused"
-    node.graph.insert_before(node, b.nodes)
-    replacement.type, replacement.shape = old.type, old.shape
-    old.replace_all_uses_with(replacement, replace_graph_outputs=True)
-    old.name, replacement.name = replacement.name, old.name
-    _drop(node)
-
-
-def _drop(node: ir.Node) -> None:
-    """Remove a node if nothing reads its outputs, then nodes that only it read."""
-    pending = [node]
-    while pending:
-        dead = pending.pop()
-        if dead.graph is None or any(map(is_read, dead.outputs)):
-            continue
-        before = [i.producer() for i in dead.inputs if i is not None]
-        dead.graph.remove(dead, safe=True)
-        pending += [p for p in before if p is not None]
