@@ -60,7 +60,7 @@ def _both(way: str) -> None:
 def _rank(is_mpi_itself: bool) -> None:
     start = time.perf_counter()
     before = resident()[0]
-    from pinnace.distributed.start import communicator
+    from pinnace.distributed.world import communicator
     from pinnace.options.settings import Settings
     from pinnace.options.target import Target
 
@@ -72,7 +72,7 @@ def _rank(is_mpi_itself: bool) -> None:
     link = ranks.link([group])
 
     def reduce(x: np.ndarray, out: np.ndarray) -> None:
-        ranks.watch.begin("AllReduce")  # as a model does
+        ranks.watchdog.begin("AllReduce")  # as a model does
         link.all_reduce(group, x, out, "sum")
 
     if is_mpi_itself:

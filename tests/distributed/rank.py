@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import pinnace
-from pinnace.distributed.watch import Watch
+from pinnace.distributed.watchdog import Watchdog
 from pinnace.errors import PinnaceError
 
 parser = argparse.ArgumentParser()
@@ -50,16 +50,16 @@ what, _, who = options.do.partition(" ")
 mine = bool(what) and int(who) == rank
 
 
-watches = []
-init = Watch.__init__
+watchdogs = []
+init = Watchdog.__init__
 
 
 def noted(self, *arguments):
     init(self, *arguments)
-    watches.append(self)
+    watchdogs.append(self)
 
 
-Watch.__init__ = noted
+Watchdog.__init__ = noted
 
 
 def stay_away():
@@ -98,8 +98,8 @@ def run(stem, timeout):
         if what == "stops" and turn == 1:
             if mine:
                 stay_away()
-            for watch in watches:
-                watch.seconds = 5
+            for watchdog in watchdogs:
+                watchdog.seconds = 5
         if what == "raises" and mine and turn == 1:
             raise ZeroDivisionError
         outputs = [output.get_data_to_numpy() for output in model.predict(inputs)]

@@ -13,7 +13,7 @@ import pytest
 from tests.ports import free_port
 from tests.waiting import until
 
-from pinnace.distributed import hosts
+from pinnace.distributed import remote
 from pinnace.distributed.launch import LEASH, by_mpirun
 from pinnace.errors import ConfigError
 
@@ -122,7 +122,7 @@ def test_ranks_end_when_nobody_reads_what_they_print(way, tmp_path):
 
 def test_the_command_line_of_mpirun(monkeypatch):
     monkeypatch.setattr("os.environ", {"PINNACE_SIMULATE": "gpu:2", "HOME": "/x"})
-    where = hosts.places(3, ["a:2", "b"])
+    where = remote.hosts_of(3, ["a:2", "b"])
     words = by_mpirun("mpirun", where, "ssh -p 2222", ["main.py", "part_{rank}"])
     given = ["-x", "PINNACE_SIMULATE", "-x", "PYTHONUNBUFFERED", sys.executable, "-c", LEASH, "main.py"]
     assert words[words.index("plm_ssh_agent") + 1] == "ssh -p 2222"
@@ -131,7 +131,7 @@ def test_the_command_line_of_mpirun(monkeypatch):
         *("-n", "1", "--host", "a", *given, "part_1", ":"),
         *("-n", "1", "--host", "b", *given, "part_2"),
     ]
-    assert "--host" not in by_mpirun("mpirun", hosts.places(2, []), "ssh", ["main.py"])
+    assert "--host" not in by_mpirun("mpirun", remote.hosts_of(2, []), "ssh", ["main.py"])
 
 
 @pytest.mark.parametrize(
@@ -149,10 +149,10 @@ def test_hosts_that_cannot_be(arguments, said):
 
 
 def test_a_host_that_nobody_knows(monkeypatch):
-    monkeypatch.setattr(hosts, "_of_ssh", lambda host: host)
-    monkeypatch.setattr(hosts.shutil, "which", lambda _: "/usr/bin/ssh")
+    monkeypatch.setattr(remote, "_of_ssh", lambda host: host)
+    monkeypatch.setattr(remote.shutil, "which", lambda _: "/usr/bin/ssh")
     with pytest.raises(ConfigError, match=r"there is no host 'none\.invalid'"):
-        hosts.check(["localhost", "none.invalid"], "ssh")
+        remote.check_hosts(["localhost", "none.invalid"], "ssh")
 
 
 def test_rank_0_as_others_reach_it():

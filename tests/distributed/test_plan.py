@@ -17,13 +17,18 @@ from pinnace.errors import ConfigError, DistributedError
 import_onnx_ir()
 
 from pinnace import formats  # noqa: E402
-from pinnace.distributed import start, steps  # noqa: E402
-from pinnace.distributed.agreement import CollectiveRecord, _compare_parts, _Rehearsal, agree, group_of  # noqa: E402
-from pinnace.distributed.files import suspicion  # noqa: E402
-from pinnace.distributed.plan import cut  # noqa: E402
-from pinnace.distributed.start import _of_environment  # noqa: E402
-from pinnace.distributed.steps import Collective, Partition, Segment, Wait  # noqa: E402
-from pinnace.distributed.tables import groups_of, meeting  # noqa: E402
+from pinnace.distributed import world  # noqa: E402
+from pinnace.distributed.groups import group_of, groups_of  # noqa: E402
+from pinnace.distributed.matching import (  # noqa: E402
+    compare_partitions,
+    match_ranks,
+    record_of,
+    rehearse,
+    suspicion,
+)
+from pinnace.distributed.plan import Collective, Partition  # noqa: E402
+from pinnace.distributed.rendezvous import of_environment, of_rank_table  # noqa: E402
+from pinnace.distributed.segments import split  # noqa: E402
 from pinnace.lowering.graph import compilable, has_collectives  # noqa: E402
 from pinnace.options.settings import Settings  # noqa: E402
 from pinnace.options.target import Target  # noqa: E402
@@ -37,21 +42,7 @@ def plan_of(name):
     path = DATA / f"{name}_2_0.mindir"
     graph = compilable(formats.read(Source.of_file(path)), str(path), str(DATA))
     assert has_collectives(graph.model)
-    return cut(graph)
-
-
-def test_what_needs_no_collective_runs_while_a_large_one_is_under_way(monkeypatch):
-    """The MLP's side path and its AllGather need neither AllReduce."""
-    assert len(plan_of("mlp")[0].segments) == 3
-    monkeypatch.setattr(steps, "SMALL", 0)
-    plan, graphs = plan_of("mlp")
-    order = plan.steps
-    first = next(i for i, step in enumerate(order) if isinstance(step, Collective))
-    waits = next(i for i, step in enumerate(order) if isinstance(step, Wait))
-    between = [step for step in order[first:waits] if isinstance(step, Segment)]
-    assert between
-    side = [node.op_type for node in graphs[plan.segments.index(between[0])].model.graph]
-    assert side == ["MatMul"]
+    return split(graph)
 
 
 def test_collectives_keep_their_order_and_segments_hold_none():
@@ -64,57 +55,68 @@ def test_collectives_keep_their_order_and_segments_hold_none():
     assert taken <= given
 
 
-def meet(what, group=(0, 1), edges=()):
-    return CollectiveRecord(what, group, what, edges)
+def reduction(name, group=(0, 1)):
+    port = Port("x", DataType.FLOAT32, (4,))
+    return Collective("AllReduce", name, (port,), (port,), op=name), group
 
 
-def exchange(*edges, group=(0, 1)):
-    return CollectiveRecord("x", group, "Exchange of nothing", edges)
+def exchange(to=(), source=(), sizes=(4,), group=(0, 1)):
+    sent = tuple(Port("x", DataType.FLOAT32, sizes) for _ in to)
+    got = tuple(Port("y", DataType.FLOAT32, sizes) for _ in source)
+    return Collective("Exchange", "x", sent, got, to=to, source=source), group
 
 
-TO_1, TO_0 = ("to", 1, "float32[4]"), ("to", 0, "float32[4]")
-FROM_1, FROM_0 = ("source", 1, "float32[4]"), ("source", 0, "float32[4]")
+def run(*programs):
+    """Rehearse the collectives of ranks, each with its group."""
+    rehearse(
+        [[record_of(one, group, rank) for one, group in program] for rank, program in enumerate(programs)]
+    )
 
 
-def test_ranks_that_fit_are_let_through():
-    _Rehearsal([[meet("a"), exchange(TO_1), meet("b")], [meet("a"), exchange(FROM_0), meet("b")]]).run()
-    _Rehearsal([[exchange(TO_1, FROM_1)], [exchange(TO_0, FROM_0)]]).run()
+def test_matching_collectives_pass_the_rehearsal():
+    first, last = reduction("sum"), reduction("max")
+    run([first, exchange(to=(1,)), last], [first, exchange(source=(0,)), last])
+    run([exchange((1,), (1,))], [exchange((0,), (0,))])
+    run([exchange((0, 1), (0,))], [exchange((), (0,))])  # also to itself
 
 
-def test_a_rank_may_be_in_an_exchange_that_others_are_past():
+def test_rank_may_be_in_an_exchange_that_others_are_past():
     """A pipeline of three: rank 0 waits for the output while rank 1 hands on what it has."""
-    all_three, to_2, from_1 = (0, 1, 2), ("to", 2, "x"), ("source", 1, "x")
-    last = meet("Broadcast", all_three)
-    first = [exchange(TO_1, group=all_three), last]
-    second = [exchange(FROM_0, group=all_three), exchange(to_2, group=all_three), last]
-    _Rehearsal([first, second, [exchange(from_1, group=all_three), last]]).run()
+    everyone = (0, 1, 2)
+    last = reduction("sum", everyone)
+    second = [exchange(source=(0,), group=everyone), exchange(to=(2,), group=everyone), last]
+    run([exchange(to=(1,), group=everyone), last], second, [exchange(source=(1,), group=everyone), last])
 
 
 @pytest.mark.parametrize(
-    ("programs", "said"),
+    ("programs", "message"),
     [
-        ([[meet("a"), meet("b")], [meet("b"), meet("a")]], "rank 1 waits in collective 1 of 2, b"),
-        ([[meet("a"), meet("a")], [meet("a")]], "rank 1 has finished its 1 collectives"),
         (
-            [[exchange(FROM_1), exchange(TO_1)], [exchange(FROM_0), exchange(TO_0)]],
+            [[reduction("sum"), reduction("max")], [reduction("max"), reduction("sum")]],
+            r"one model: rank 0 .*, and rank 1 waits in collective 1 of 2, AllReduce 'max'",
+        ),
+        ([[reduction("sum"), reduction("sum")], [reduction("sum")]], "rank 1 has finished its 1 collectives"),
+        (
+            [[exchange(source=(1,)), exchange(to=(1,))], [exchange(source=(0,)), exchange(to=(0,))]],
             "forever: rank 0 waits in",
         ),
-        ([[exchange(TO_1)], [exchange(("source", 0, "float32[5]"))]], "rank 1 waits in collective 1"),
-        ([[meet("a", (0, 1))], [meet("a", (1, 2))], [meet("a", (0, 2))]], "forever"),
+        ([[exchange(to=(1,))], [exchange(source=(0,), sizes=(5,))]], "rank 1 waits in collective 1"),
+        ([[exchange(to=(0,))]], "rank 0 waits in collective 1"),
+        ([[reduction("sum", (0, 1))], [reduction("sum", (1, 2))], [reduction("sum", (0, 2))]], "forever"),
     ],
 )
-def test_ranks_that_would_hang_are_told(programs, said):
-    with pytest.raises(DistributedError, match=said):
-        _Rehearsal(programs).run()
+def test_ranks_that_would_hang_are_refused(programs, message):
+    with pytest.raises(DistributedError, match=message):
+        run(*programs)
 
 
-def test_parts_know_their_whole():
+def test_parts_of_other_models_or_ranks_are_refused():
     parts = [Partition("abc", rank, 2) for rank in range(2)]
-    _compare_parts(parts, ["a", "b"])
+    compare_partitions(parts, ["a", "b"])
     with pytest.raises(DistributedError, match="rank 0 of 2 has a, which is the part for rank 1 of 2"):
-        _compare_parts(parts[::-1], ["a", "b"])
+        compare_partitions(parts[::-1], ["a", "b"])
     with pytest.raises(DistributedError, match="parts of different models: a and b"):
-        _compare_parts([parts[0], Partition("xyz", 1, 2)], ["a", "b"])
+        compare_partitions([parts[0], Partition("xyz", 1, 2)], ["a", "b"])
 
 
 def table(folder, **changes):
@@ -129,11 +131,11 @@ def table(folder, **changes):
 
 def test_rank_table(tmp_path, monkeypatch):
     monkeypatch.delenv("HCCL_IF_BASE_PORT", raising=False)
-    found = meeting(table(tmp_path), 1)
+    found = of_rank_table(table(tmp_path), 1)
     assert found.hosts == ("192.0.2.1", "192.0.2.0")  # in order of rank
     assert (found.rank, found.port) == (1, 60003)  # the base, and rank 0's device
     monkeypatch.setenv("HCCL_IF_BASE_PORT", "23000")
-    found = meeting(table(tmp_path, server={"server_id": "127.0.0.1"}), 0)
+    found = of_rank_table(table(tmp_path, server={"server_id": "127.0.0.1"}), 0)
     assert (found.hosts, found.port) == (("127.0.0.1", "127.0.0.1"), 23003)
 
 
@@ -159,7 +161,7 @@ def test_rank_table(tmp_path, monkeypatch):
 )
 def test_wrong_rank_tables(tmp_path, changes, rank, said):
     with pytest.raises(ConfigError, match=said):
-        meeting(table(tmp_path, **changes), rank)
+        of_rank_table(table(tmp_path, **changes), rank)
 
 
 def test_older_rank_tables(tmp_path, monkeypatch):
@@ -194,16 +196,16 @@ def test_older_rank_tables(tmp_path, monkeypatch):
     ):
         group = {"group_name": "", "instance_count": "2", "device_num": "2", "instance_list": instances}
         path.write_text(json.dumps({"status": "completed", "group_count": "1", "group_list": [group]}))
-        found = meeting(path, 1, ascend=4)
+        found = of_rank_table(path, 1, ascend=4)
         assert (found.hosts, found.port) == (("192.0.2.2", "192.0.2.1"), 60005)
     path.write_text(json.dumps({"group_list": [group, group]}))
     with pytest.raises(ConfigError, match="2 groups, but ranks run in one"):
-        meeting(path, 0)
+        of_rank_table(path, 0)
 
 
-def test_a_device_that_is_not_the_tables(tmp_path):
+def test_device_other_than_that_of_the_table_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"rank 1 runs on device_id 2, and context\.ascend\.device_id is 0"):
-        meeting(table(tmp_path), 1, ascend=0)
+        of_rank_table(table(tmp_path), 1, ascend=0)
 
 
 @pytest.mark.parametrize(
@@ -229,39 +231,39 @@ def test_a_device_that_is_not_the_tables(tmp_path):
         ({}, {"rank": 1, "simulates": "ascend:0 (simulated on core 0)"}, "runs on device_id 2, and"),
     ],
 )
-def test_what_says_which_rank_this_is(tmp_path, monkeypatch, variables, said, wanted):
+def test_sources_of_the_rank(tmp_path, monkeypatch, variables, said, wanted):
     for name in (*_LAUNCHERS, *variables):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(start, "_made", {})
-    monkeypatch.setattr(start, "Sockets", lambda meeting, _: _Stand(meeting))
+    monkeypatch.setattr(world, "_communicators", {})
+    monkeypatch.setattr(world, "Sockets", lambda rendezvous, _: _Stand(rendezvous))
     settings = Settings({"ascend_context": {"rank_table_file": str(table(tmp_path))}})
     if isinstance(wanted, int):
-        assert start.communicator(Target(**said), settings).meeting.rank == wanted
+        assert world.communicator(Target(**said), settings).rendezvous.rank == wanted
         monkeypatch.setenv("RANK_TABLE_FILE", str(tmp_path / "table.json"))
-        assert start.communicator(Target(**said), Settings()).meeting.rank == wanted
+        assert world.communicator(Target(**said), Settings()).rendezvous.rank == wanted
     else:
         with pytest.raises(ConfigError, match=wanted):
-            start.communicator(Target(**said), settings)
+            world.communicator(Target(**said), settings)
 
 
-def test_two_builds_at_once_are_of_the_same_ranks(tmp_path, monkeypatch):
+def test_concurrent_builds_share_a_communicator(tmp_path, monkeypatch):
     made, both = [], threading.Barrier(2)
 
-    def by_hand(meeting, _):
-        made.append(meeting)
+    def connect(rendezvous, _):
+        made.append(rendezvous)
         time.sleep(0.1)  # where the other one would make its own
-        return _Stand(meeting)
+        return _Stand(rendezvous)
 
     def ask():
         both.wait()
-        found.append(start.communicator(Target(rank=1), settings))
+        found.append(world.communicator(Target(rank=1), settings))
 
     for name in _LAUNCHERS:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(start, "_made", {})
-    monkeypatch.setattr(start, "Sockets", by_hand)
+    monkeypatch.setattr(world, "_communicators", {})
+    monkeypatch.setattr(world, "Sockets", connect)
     settings, found = Settings({"ascend_context": {"rank_table_file": str(table(tmp_path))}}), []
     threads = [threading.Thread(target=ask) for _ in range(2)]
     for thread in threads:
@@ -281,11 +283,11 @@ _LAUNCHERS = (
 class _Stand:
     """A communicator that meets nobody."""
 
-    def __init__(self, meeting):
-        self.meeting, self.watch = meeting, SimpleNamespace()
+    def __init__(self, rendezvous):
+        self.rendezvous, self.watchdog = rendezvous, SimpleNamespace()
 
 
-def test_files_that_are_hardly_each_ranks_own():
+def test_files_of_other_ranks_are_suspected():
     assert not suspicion(["/m/Matmul0.mindir", "/m/Matmul1.mindir"], ["a", "b"])
     assert not suspicion(["/m/a.mindir", "/m/b.mindir"], ["a", "b"])
     assert not suspicion(["/m/v2_0.mindir", "/m/v2_1.mindir"], ["a", "b"])
@@ -296,12 +298,15 @@ def test_files_that_are_hardly_each_ranks_own():
 
 
 @pytest.mark.parametrize(("contents", "warned"), [("ab", False), ("aa", True)])
-def test_ranks_that_seem_to_have_the_same_file_warn(recwarn, contents, warned):
+def test_ranks_with_the_same_file_warn(recwarn, contents, warned):
     links = []
-    watch = SimpleNamespace(begin=lambda what: None)
-    told = [{"model": "m", "content": one, "part": asdict(Partition()), "meets": []} for one in contents]
-    ranks = SimpleNamespace(watch=watch, gather=lambda text: map(json.dumps, told), link=links.append)
-    agree(ranks, [], [], Partition(), "m", contents[0])
+    watchdog = SimpleNamespace(begin=lambda what: None)
+    part = asdict(Partition())
+    told = [{"model": "m", "content": one, "partition": part, "collectives": []} for one in contents]
+    ranks = SimpleNamespace(
+        rank=0, watchdog=watchdog, gather=lambda text: map(json.dumps, told), link=links.append
+    )
+    match_ranks(ranks, {}, Partition(), "m", contents[0])
     assert links == [[]]
     assert [w.message.args[0] for w in recwarn] == [suspicion("mm", contents)] * warned
 
@@ -320,7 +325,7 @@ def collective(**changes):
         ({"kind": "AllGather"}, "takes 4 rows and gives 4, but 2 ranks take part"),
     ],
 )
-def test_files_that_cannot_be_this_ranks(changes, said):
+def test_file_of_another_rank_is_refused(changes, said):
     """Ranks in them are numbers within the group."""
     fine = collective(ranks=(2, 3), own=0)
     assert group_of(fine, {}, 4, 2) == (2, 3)
@@ -340,16 +345,16 @@ def test_wrong_variables(monkeypatch, variables, said):
     for name, value in {"MASTER_ADDR": "127.0.0.1", **variables}.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(ConfigError, match=said):
-        _of_environment()
+        of_environment()
 
 
-def test_groups_that_mindspore_wrote():
+def test_reading_of_groups_by_mindspore():
     assert groups_of(str(DATA / "groups_4.pb")) == {"pair0": (0, 1), "pair1": (2, 3)}
     with pytest.raises(ConfigError, match="is not a group_info_file"):
         groups_of(__file__)
 
 
-def test_inspect_knows_collectives():
+def test_inspect_supports_collectives():
     from pinnace.building.opening import inspect_model
 
     assert not inspect_model(DATA / "mlp_2_0.mindir").unsupported

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -16,15 +15,16 @@ import numpy as np
 import pytest
 from tests.ports import free_port
 
-from pinnace.distributed import roster, sockets
-from pinnace.distributed.listener import SECRET, Listener, sealed
+from pinnace.distributed import socket_link, sockets, watchdog
+from pinnace.distributed.listener import SECRET, Greeting, Listener
+from pinnace.distributed.rendezvous import Rendezvous
 from pinnace.distributed.sockets import Sockets
-from pinnace.distributed.start import by_nccl
-from pinnace.distributed.tables import Rendezvous
+from pinnace.distributed.watchdog import Watchdog, table_of
+from pinnace.distributed.world import uses_nccl
 from pinnace.errors import ConfigError, DistributedError
 
 
-def meeting(rank, size, port):
+def rendezvous(rank, size, port):
     return Rendezvous(rank, ("127.0.0.1",) * size, port)
 
 
@@ -34,7 +34,7 @@ def in_ranks(size, do, seconds=300):
 
     def run(rank):
         try:
-            return do(Sockets(meeting(rank, size, port), seconds), rank)
+            return do(Sockets(rendezvous(rank, size, port), seconds), rank)
         except DistributedError as error:
             return error
 
@@ -42,7 +42,7 @@ def in_ranks(size, do, seconds=300):
         return list(pool.map(run, range(size)))
 
 
-@pytest.mark.parametrize("count", [1, 1000, sockets._SMALL // 4 + 3])
+@pytest.mark.parametrize("count", [1, 1000, socket_link._SMALL // 4 + 3])
 @pytest.mark.parametrize(("op", "of"), [("sum", np.sum), ("max", np.max), ("min", np.min), ("prod", np.prod)])
 def test_reductions_of_little_and_of_much(count, op, of):
     group = (0, 1, 2)
@@ -59,7 +59,7 @@ def test_reductions_of_little_and_of_much(count, op, of):
         np.testing.assert_array_equal(other, results[0])  # all ranks have the same bits
 
 
-def test_tags_say_what_is_what():
+def test_exchange_keeps_the_order_of_messages_of_one_tag():
     def exchange(ranks, rank):
         link = ranks.link([])
         first, second = (np.zeros(3, np.int32) for _ in range(2))
@@ -71,7 +71,7 @@ def test_tags_say_what_is_what():
     assert in_ranks(2, exchange) == [[1, 11], [0, 10]]
 
 
-def test_what_nobody_expects():
+def test_array_of_an_unexpected_size_is_an_error():
     def differ(ranks, rank):
         link = ranks.link([])
         link.all_gather((0, 1), np.zeros(2 + rank), np.empty((2, 2 + rank)))
@@ -79,7 +79,7 @@ def test_what_nobody_expects():
     assert "sent 24 unexpected bytes in" in str(in_ranks(2, differ)[0])
 
 
-def test_a_rank_that_goes():
+def test_lost_connection_names_the_rank():
     def leave(ranks, rank):
         if rank == 1:
             for peer in ranks._all._peers.values():
@@ -91,45 +91,45 @@ def test_a_rank_that_goes():
 
 
 @pytest.mark.parametrize("ends", ["pass", "os._exit(0)"])
-def test_a_rank_that_is_done_is_not_one_that_dies(ends):
+def test_rank_that_is_done_has_not_died(ends):
     """Those of other groups may need longer."""
     port = free_port()
     first = (
         "import os\n"
         "from pinnace.distributed.sockets import Sockets\n"
-        "from pinnace.distributed.tables import Rendezvous\n"
+        "from pinnace.distributed.rendezvous import Rendezvous\n"
         f"ranks = Sockets(Rendezvous(1, ('127.0.0.1',) * 2, {port}), 20)\n{ends}\n"
     )
     with subprocess.Popen([sys.executable, "-c", first]) as other:
-        ranks = Sockets(meeting(0, 2, port), 300)
+        ranks = Sockets(rendezvous(0, 2, port), 300)
         assert other.wait() == 0
     refused = pytest.raises(DistributedError, match=r"rank 1 .* has ended")
     with contextlib.nullcontext() if ends == "pass" else refused:
-        ranks.watch.look()
+        ranks.watchdog.look()
 
 
-def test_all_are_told_who_is_missing():
+def test_all_ranks_report_the_missing_one():
     port = free_port()
 
     def come(rank):
         with pytest.raises(DistributedError, match=f"rank {rank}: rank 1 did not connect within 4 s"):
-            Sockets(meeting(rank, 3, port), 4)
+            Sockets(rendezvous(rank, 3, port), 4)
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(come, (0, 2)))
 
 
-def test_nobody_else_takes_part():
+def test_strangers_take_no_part():
     """Noise, silence and ranks of another start do not keep the ranks from meeting; then nobody listens."""
     port = free_port()
     with ThreadPoolExecutor(3) as pool:
-        first = pool.submit(Sockets, meeting(0, 2, port), 300)
+        first = pool.submit(Sockets, rendezvous(0, 2, port), 300)
         noise = connected(port)
         noise.sendall(b"GET / HTTP/1.1\r\n\r\n")
         silent = connected(port)
         with pytest.raises(DistributedError, match="rank 1 of 4 cannot join: there are 2 ranks"):
-            Sockets(meeting(1, 4, port), 300)
-        second = pool.submit(Sockets, meeting(1, 2, port), 300)
+            Sockets(rendezvous(1, 4, port), 300)
+        second = pool.submit(Sockets, rendezvous(1, 2, port), 300)
         told = pool.submit(first.result().gather, "a"), pool.submit(second.result().gather, "b")
         assert [one.result() for one in told] == [["a", "b"]] * 2
         for connection in (noise, silent):
@@ -147,7 +147,7 @@ class Besieged(Listener):
         for gone in self._strangers[:40]:
             gone.close()
         for forger in self._strangers[40:80]:
-            forger.sendall(sealed(sockets._JOIN.pack(sockets._MAGIC, bytes(16), 1)))
+            forger.sendall(Greeting(bytes(16), 1, 3, 0).sealed())
 
     def close(self):
         super().close()
@@ -155,7 +155,7 @@ class Besieged(Listener):
             stranger.close()
 
 
-def test_strangers_hold_nobody_up(monkeypatch):
+def test_strangers_do_not_delay_ranks(monkeypatch):
     monkeypatch.setattr(sockets, "Listener", Besieged)
 
     def link(ranks, rank):
@@ -165,14 +165,15 @@ def test_strangers_hold_nobody_up(monkeypatch):
     assert in_ranks(3, link) == [["0", "1", "2"]] * 3
 
 
-def test_a_greeting_is_read_at_once_behind_strangers():
-    form = struct.Struct("!I")
+def test_greeting_is_read_at_once_behind_strangers():
+    greeting = Greeting(bytes(16), 7, 8, 9)
     listener = Besieged("127.0.0.1", 0)
     with contextlib.closing(listener), socket.create_connection(("127.0.0.1", listener.port)) as rank:
-        rank.sendall(sealed(form.pack(7)))
-        ((connection, said),) = listener.greeted(form, 0)
-        connection.close()
-    assert said == (7,)
+        rank.sendall(greeting.sealed())
+        found = dict(map(reversed, listener.greetings(0)))
+        for connection in found.values():
+            connection.close()
+    assert greeting in found
 
 
 def dribble(connection, over):
@@ -181,11 +182,11 @@ def dribble(connection, over):
             connection.sendall(b"P")
 
 
-def test_a_rank_0_that_never_comes_to_an_end():
+def test_endless_answer_of_rank_0_ends_at_the_deadline():
     """One deadline is over all that it says, not one over each byte."""
     over = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as other, ThreadPoolExecutor(2) as pool:
-        come = pool.submit(Sockets, meeting(1, 2, other.getsockname()[1]), 1)
+        come = pool.submit(Sockets, rendezvous(1, 2, other.getsockname()[1]), 1)
         with other.accept()[0] as connection:
             pool.submit(dribble, connection, over)
             with pytest.raises(DistributedError, match="rank 1: rank 0 did not connect within 1 s"):
@@ -193,15 +194,15 @@ def test_a_rank_0_that_never_comes_to_an_end():
             over.set()
 
 
-def test_who_has_another_secret_is_none_of_the_ranks(monkeypatch):
+def test_process_with_another_secret_is_refused(monkeypatch):
     port = free_port()
     with ThreadPoolExecutor(2) as pool:
         monkeypatch.setenv(SECRET, "ours")
-        first = pool.submit(Sockets, meeting(0, 2, port), 300)
+        first = pool.submit(Sockets, rendezvous(0, 2, port), 300)
         connected(port).close()
         other = (
             "from pinnace.distributed.sockets import Sockets\n"
-            "from pinnace.distributed.tables import Rendezvous\n"
+            "from pinnace.distributed.rendezvous import Rendezvous\n"
             f"Sockets(Rendezvous(1, ('127.0.0.1',) * 2, {port}), 1)\n"
         )
         for theirs in ({}, {SECRET: "theirs"}):
@@ -210,14 +211,14 @@ def test_who_has_another_secret_is_none_of_the_ranks(monkeypatch):
                 [sys.executable, "-c", other], env=environment, capture_output=True, text=True
             )
             assert f"is not from rank 0 of this job, or rank 0 has another {SECRET}" in done.stderr
-        second = pool.submit(Sockets, meeting(1, 2, port), 300)
+        second = pool.submit(Sockets, rendezvous(1, 2, port), 300)
         told = pool.submit(first.result().gather, "a"), pool.submit(second.result().gather, "b")
         assert [one.result() for one in told] == [["a", "b"]] * 2
 
 
-def test_a_refusal_is_told_when_rank_0_has_gone_meanwhile():
+def test_refusal_is_reported_after_rank_0_has_gone():
     with socket.create_server(("127.0.0.1", 0)) as rank_0, ThreadPoolExecutor(1) as pool:
-        late = pool.submit(Sockets, meeting(1, 2, rank_0.getsockname()[1]), 1)
+        late = pool.submit(Sockets, rendezvous(1, 2, rank_0.getsockname()[1]), 1)
         with rank_0.accept()[0] as connection:
             connection.recv(1 << 10)  # the greeting: what is closed with data unread is reset
         rank_0.close()
@@ -227,41 +228,39 @@ def test_a_refusal_is_told_when_rank_0_has_gone_meanwhile():
 
 @pytest.fixture
 def shared_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(roster, "_FOLDER", tmp_path)
+    monkeypatch.setattr(watchdog, "_FOLDER", tmp_path)
     return tmp_path
 
 
-def test_a_start_leaves_no_table(shared_memory):
+def test_start_leaves_no_table(shared_memory):
     in_ranks(2, lambda ranks, rank: None)
     assert not list(shared_memory.iterdir())
-    with pytest.raises(DistributedError), roster.Roster(roster.table_of("job"), 0, 2) as table:
-        table.await_all([1], 0.01, "a test")
-    assert not list(shared_memory.iterdir())
 
 
-def test_a_table_that_was_left_is_removed_by_a_later_start(shared_memory):
-    left = roster.table_of("left")
-    roster.Roster(left, 0, 2)
+def test_later_start_removes_leftover_tables(shared_memory):
+    left = table_of("left")
+    Watchdog(left, 0, 2, 1)
     os.utime(left, (0, 0))
-    new = roster.table_of("new")
-    roster.Roster(new, 0, 2)
+    new = table_of("new")
+    Watchdog(new, 0, 2, 1)
     assert list(shared_memory.iterdir()) == [new]
 
 
-def test_names_that_others_made_first_keep_no_rank_from_starting(shared_memory):
+def test_names_made_by_others_do_not_keep_ranks_from_starting(shared_memory):
     """Each start has a name that nobody can know before."""
     for name in (f"pinnace-{os.getuid()}", f"pinnace-{os.getuid()}-job"):
         (shared_memory / name).mkdir(mode=0)
     assert in_ranks(2, lambda ranks, rank: ranks.gather(str(rank))) == [["0", "1"]] * 2
 
 
-def test_a_table_is_for_its_user_only_and_not_behind_a_link(shared_memory):
-    table = roster.table_of("job")
-    with roster.Roster(table, 0, 2):
-        assert table.stat().st_mode & 0o777 == 0o600
+def test_table_is_private_and_not_behind_a_link(shared_memory):
+    table = table_of("job")
+    own = Watchdog(table, 0, 2, 1)
+    assert table.stat().st_mode & 0o777 == 0o600
+    own.unlink()
     table.symlink_to(shared_memory / "theirs")
     with pytest.raises(DistributedError, match="cannot meet in"):
-        roster.Roster(table, 0, 2)
+        Watchdog(table, 0, 2, 1)
 
 
 def connected(port):
@@ -274,10 +273,10 @@ def connected(port):
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400\r\n", b"[]\n", b'{"job": "x", "places": [[1], 2]}\n'])
-def test_somebody_else_in_the_place_of_rank_0(answer):
+def test_stranger_in_the_place_of_rank_0(answer):
     with socket.create_server(("127.0.0.1", 0)) as other, ThreadPoolExecutor(1) as pool:
         other.settimeout(0.1)
-        come = pool.submit(Sockets, meeting(1, 2, other.getsockname()[1]), 1)
+        come = pool.submit(Sockets, rendezvous(1, 2, other.getsockname()[1]), 1)
         while not come.done():
             with contextlib.suppress(TimeoutError), other.accept()[0] as connection:
                 connection.sendall(answer)
@@ -285,10 +284,10 @@ def test_somebody_else_in_the_place_of_rank_0(answer):
             come.result()
 
 
-def test_a_port_that_is_taken():
+def test_taken_port_is_an_error():
     refused = pytest.raises(DistributedError, match="rank 0 cannot listen on 127")
     with socket.create_server(("127.0.0.1", 0)) as taken, refused:
-        Sockets(meeting(0, 2, taken.getsockname()[1]), 1)
+        Sockets(rendezvous(0, 2, taken.getsockname()[1]), 1)
 
 
 @pytest.mark.parametrize(
@@ -301,12 +300,12 @@ def test_a_port_that_is_taken():
         ("sockets", "gpu", True, False),
     ],
 )
-def test_how_ranks_talk(wanted, device, nccl, way):
-    assert by_nccl(wanted, device, lambda: nccl) == way
+def test_choice_of_nccl_or_sockets(wanted, device, nccl, way):
+    assert uses_nccl(wanted, device, lambda: nccl) == way
 
 
-def test_what_cannot_be_had():
+def test_missing_or_unknown_communicator_is_an_error():
     with pytest.raises(ConfigError, match="pip install torch"):
-        by_nccl("nccl", "gpu", lambda: False)
+        uses_nccl("nccl", "gpu", lambda: False)
     with pytest.raises(ConfigError, match="'gloo': it must be nccl or sockets"):
-        by_nccl("gloo", "cpu", lambda: True)
+        uses_nccl("gloo", "cpu", lambda: True)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
-from pinnace.distributed import roster, watch
-
-APART, TOGETHER = (SimpleNamespace(share_a_core=lambda ranks, s=shares: s) for shares in (False, True))
+from pinnace.distributed import watchdog
+from pinnace.distributed.watchdog import Watchdog
 
 
 class Machine:
@@ -32,10 +29,25 @@ class Machine:
 
 
 @pytest.fixture
-def machine(monkeypatch):
+def rank_0(monkeypatch, tmp_path):
+    """Makes the watchdog of rank 0 of two, which are on these cores."""
+
+    def make(*cores):
+        made = []
+        for rank, core in enumerate(cores):
+            monkeypatch.setattr(watchdog, "_core", lambda core=core: core)
+            made.append(Watchdog(tmp_path / "ranks", rank, len(cores), 300))
+            made[-1].begin("a collective")
+        return made[0]
+
+    return make
+
+
+@pytest.fixture
+def machine(monkeypatch, rank_0):
     made = Machine()
-    monkeypatch.setattr(watch, "time", made)
-    monkeypatch.setattr(watch, "os", made)
+    monkeypatch.setattr(watchdog, "time", made)
+    monkeypatch.setattr(watchdog.os, "sched_yield", made.sched_yield)
     return made
 
 
@@ -47,14 +59,14 @@ def wait(machine, waiting, seconds):
     return machine.yields, machine.naps
 
 
-def test_a_core_that_nobody_wants(machine):
-    yields, naps = wait(machine, watch.Watch(APART, 0, 2, 300), 0.004)
+def test_waiting_rank_polls_while_nobody_wants_its_core(machine, rank_0):
+    yields, naps = wait(machine, rank_0(5, 6), 0.004)
     assert yields > 3000
     assert not naps
 
 
-def test_a_core_that_another_rank_works_on(machine):
-    waiting = watch.Watch(APART, 0, 2, 300)
+def test_waiting_rank_sleeps_while_others_want_its_core(machine, rank_0):
+    waiting = rank_0(5, 6)
     machine.taken = 0.003
     yields, naps = wait(machine, waiting, 0.004)
     assert yields == 1
@@ -67,21 +79,20 @@ def test_a_core_that_another_rank_works_on(machine):
     assert not wait(machine, waiting, 0.004)[1]
 
 
-def test_a_core_that_the_awaited_rank_works_on(machine):
+def test_waiting_rank_yields_the_core_that_it_shares_with_the_awaited_rank(machine, rank_0):
     """It gets the core at once, and without sleeps: the end is noticed as soon as it yields."""
-    waiting = watch.Watch(TOGETHER, 0, 2, 300)
+    waiting = rank_0(5, 5)
     machine.taken = 0.001
     for _ in range(2):
         assert wait(machine, waiting, 0.00305) == (4, [])
 
 
-def test_ranks_note_their_cores(monkeypatch, tmp_path):
-    tables = [roster.Roster(tmp_path / "cores", rank, 3) for rank in range(3)]
-    tables[0].remove()
-    for table, core in zip(tables, (5, 5, 6), strict=True):
-        monkeypatch.setattr(roster, "_core", lambda core=core: core)
-        table.next_step()
-    assert [table.share_a_core(range(3)) for table in tables] == [True, True, False]
-    assert not tables[0].share_a_core((0, 2))
-    tables[1].leave()
-    assert not tables[0].share_a_core(range(3))
+def test_rank_knows_whether_it_shares_a_core(monkeypatch, tmp_path):
+    watchdogs = [Watchdog(tmp_path / "cores", rank, 3, 300) for rank in range(3)]
+    for one, core in zip(watchdogs, (5, 5, 6), strict=True):
+        monkeypatch.setattr(watchdog, "_core", lambda core=core: core)
+        one.begin("a collective")
+    assert [one.shares_core(range(3)) for one in watchdogs] == [True, True, False]
+    assert not watchdogs[0].shares_core((0, 2))
+    watchdogs[1].leave()
+    assert not watchdogs[0].shares_core(range(3))

@@ -29,9 +29,9 @@ import pinnace
 import pinnace.distributed.sockets
 import pinnace.engines.onnxruntime.engine
 import pinnace.formats
-from pinnace.distributed import roster
+from pinnace.distributed import watchdog
+from pinnace.distributed.rendezvous import Rendezvous
 from pinnace.distributed.sockets import Sockets
-from pinnace.distributed.tables import Rendezvous
 from pinnace.errors import DeviceUnavailableError, DistributedError, ModelStateError
 
 WAIT = 60
@@ -206,7 +206,7 @@ def rank(folder: Path, chance: random.Random) -> None:
     end(*ranks[dies])
     said = end(*ranks[1 - dies])
     assert isinstance(said.get("value"), str), said
-    left = list(roster._FOLDER.glob("pinnace-*/*"))
+    left = list(watchdog._FOLDER.glob("pinnace-*"))
     assert not left, f"a table of ranks is left: {left}"
 
 
@@ -226,7 +226,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["PINNACE_CACHE_DIR"] = f"{folder}/cache"
         os.environ["PINNACE_CACHE_KEEP"] = "before"
-        roster._FOLDER = Path(folder)  # apart from those of other jobs
+        watchdog._FOLDER = Path(folder)  # apart from those of other jobs
         number = 0
         while sum(done.values()) < options.count:
             chance = random.Random(f"{options.seed} {number}")

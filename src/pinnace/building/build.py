@@ -39,7 +39,7 @@ from pinnace.types import Buffer, ModelType
 if TYPE_CHECKING:
     from pinnace.cache.entry import Entry
     from pinnace.cache.handover import Offer
-    from pinnace.distributed.steps import RankPart
+    from pinnace.distributed.plan import RankPart
     from pinnace.engines.choice import Choice
     from pinnace.engines.protocol import Executable
 
@@ -234,7 +234,7 @@ def is_whole(made: Executable | RankPart) -> TypeGuard[Executable]:
 def _joined(part: RankPart, spec: Spec) -> Executable:
     """Return the executable of a rank's part together with the other ranks."""
     from pinnace.distributed.executable import join
-    from pinnace.distributed.files import fingerprint
+    from pinnace.distributed.matching import fingerprint
 
     files = spec.source.files if spec.entry is None else spec.cache.refers
     return join(part, spec.target, spec.settings, fingerprint(spec.source, files))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # loading from the cache needs no compiler
     from pinnace.cache.entry import Entry
     from pinnace.cache.key import MadeFor
     from pinnace.cache.model import ModelCache
-    from pinnace.distributed.steps import RankPart
+    from pinnace.distributed.plan import RankPart
     from pinnace.engines.protocol import Compiled, Engine, Executable
     from pinnace.lowering.graph import Compilable
     from pinnace.weights.source import Source
@@ -156,11 +156,11 @@ def built_in_memory(spec: Spec, stages: Stages) -> Executable | RankPart:
     if not has_collectives(graph.model):
         with stages.timed("compiling", spec):
             return spec.engine.build(graph, spec.target)
-    from pinnace.distributed.plan import cut
-    from pinnace.distributed.steps import RankPart
+    from pinnace.distributed.plan import RankPart
+    from pinnace.distributed.segments import split
 
     first_state = [value.numpy() for value in graph.first_state]
-    plan, parts = cut(graph)
+    plan, parts = split(graph)
     segments = [spec.engine.build(part, spec.of_segments) for part in parts]
     return RankPart(graph.name, plan, graph.interface, first_state, segments)
 

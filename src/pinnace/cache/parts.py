@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pinnace.cache import entry as entries
 from pinnace.cache.entry import PLAN, Damaged, Entry
 from pinnace.cache.notes import Record
-from pinnace.distributed.steps import Collective, Partition, Plan, RankPart, Segment, Step, Wait
+from pinnace.distributed.plan import Collective, Partition, Plan, RankPart, Segment, Step
 from pinnace.engines.protocol import Compiled, Executable
 from pinnace.types import Interface
 
@@ -25,10 +25,10 @@ def compile_into(
     folder: Path, graph: Compilable, compile_segment: Callable[[Compilable, Path], Compiled]
 ) -> Compiled:
     """Partition a graph, and write to `folder` what `load` needs. Raises as `compile_segment` does."""
-    from pinnace.distributed.plan import cut
+    from pinnace.distributed.segments import split
 
     whole = Compiled(graph.interface, tuple(value.numpy() for value in graph.first_state), ())
-    plan, segments = cut(graph)
+    plan, segments = split(graph)
     for number, segment in enumerate(segments):
         place = folder / _SEGMENTS / str(number)
         place.mkdir(parents=True)
@@ -38,7 +38,7 @@ def compile_into(
     constants = Compiled(Interface((), (), (), {}), tuple(plan.constants.values()), ())
     entries.write(place, constants, graph.name, "")
     record = {
-        "part": asdict(plan.part),
+        "partition": asdict(plan.partition),
         "steps": [_as_json(step) for step in plan.steps],
         "constants": list(plan.constants),
     }
@@ -59,7 +59,7 @@ def load(entry: Entry, name: str, load_segment: Callable[[Compiled, Path], Execu
     except Damaged as damage:  # since the entry was checked
         raise OSError(str(damage)) from None
     plan = Plan(
-        Partition(**record["part"]),
+        Partition(**record["partition"]),
         tuple(map(_step, record["steps"])),
         dict(zip(record["constants"], constants, strict=True)),
     )
@@ -68,20 +68,14 @@ def load(entry: Entry, name: str, load_segment: Callable[[Compiled, Path], Execu
 
 
 def _as_json(step: Step) -> Record:
-    match step:
-        case Segment():
-            return {"segment": asdict(step.ports, dict_factory=entries.plain)}
-        case Collective():
-            return {"collective": asdict(step, dict_factory=entries.plain)}
-        case Wait():
-            return {}
+    if isinstance(step, Segment):
+        return {"segment": asdict(step.ports, dict_factory=entries.plain)}
+    return {"collective": asdict(step, dict_factory=entries.plain)}
 
 
 def _step(record: Record) -> Step:
     if "segment" in record:
         return Segment(entries.interface(record["segment"]))
-    if "collective" not in record:
-        return Wait()
     items = record["collective"].items()
     fields: Record = {name: tuple(v) if isinstance(v, list) else v for name, v in items}
     fields |= {name: tuple(map(entries.port, fields[name])) for name in ("takes", "gives")}

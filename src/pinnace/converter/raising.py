@@ -17,7 +17,7 @@ import onnx_ir as ir
 from pinnace.converter import control, folding, inferring, parts, rules
 from pinnace.converter.primitives import Primitives, number_of, type_of
 from pinnace.converter.rules import narrow
-from pinnace.distributed.plan import partition
+from pinnace.distributed.segments import partition
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported

@@ -17,7 +17,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from pinnace.distributed.plan import reads
+from pinnace.distributed.segments import reads
 from pinnace.errors import ConfigError, NotSupportedError
 
 KEY = "pinnace.split"

@@ -1,13 +1,14 @@
-"""The protocol of communicators between ranks."""
+"""Communicators between ranks, and their links."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 
-from pinnace.distributed.watch import Watch
+from pinnace.distributed.watchdog import Watchdog
 from pinnace.types import Array
 
 Ranks = tuple[int, ...]
@@ -15,6 +16,9 @@ Ranks = tuple[int, ...]
 
 Message = tuple[int, Array]
 """Another rank, and the array that is sent to it or received from it; contiguous."""
+
+_LONGEST = 1 << 28
+"""Maximum bytes of a rank's text in `gather`."""
 
 
 class Link(Protocol):
@@ -47,41 +51,36 @@ class Link(Protocol):
         """Return when all ranks of the group have called it."""
 
 
-class Communicator(Protocol):
-    """The ranks that were started together."""
+class Communicator(ABC):
+    """The ranks that were started together: the world."""
 
     rank: int
     size: int
-    watch: Watch
+    watchdog: Watchdog
     name: str
+
+    @abstractmethod
+    def link(self, groups: Sequence[Ranks]) -> Link:
+        """Return a new link for these groups. All ranks must call it with the same ones in the same order."""
+
+    @abstractmethod
+    def all_gather(self, x: Array, out: Array) -> None:
+        """Give all ranks the vectors of all ranks."""
 
     def gather(self, text: str) -> list[str]:
         """Return the texts of all ranks, in order of rank."""
-
-    def link(self, groups: Sequence[Ranks]) -> Link:
-        """Return a new link for these groups; all ranks must call it with the same groups in the
-        same order.
-        """
+        data = np.frombuffer(text.encode(), np.uint8)
+        lengths = np.empty(self.size, np.int64)
+        self.all_gather(np.array([data.size], np.int64), lengths)
+        if not 0 <= int(lengths.min()) <= int(lengths.max()) <= _LONGEST:
+            raise self.watchdog.broken("a rank sent too long a text in")
+        padded = np.zeros(max(1, int(lengths.max())), np.uint8)
+        padded[: data.size] = data
+        rows = np.empty((self.size, padded.size), np.uint8)
+        self.all_gather(padded, rows)
+        return [bytes(row[:n]).decode() for row, n in zip(rows, lengths.tolist(), strict=True)]
 
 
 def as_bytes(array: Array) -> Array:
     """View an array as bytes, as its type does not matter for a transfer."""
     return array.reshape(-1).view(np.uint8)
-
-
-_LONGEST = 1 << 28
-"""Maximum bytes of a rank's text in `gather`."""
-
-
-def gathered(text: str, size: int, all_gather: Callable[[Array, Array], None], watch: Watch) -> list[str]:
-    """Gather the texts of `size` ranks; `all_gather` takes a vector and the memory for all vectors."""
-    data = np.frombuffer(text.encode(), np.uint8)
-    lengths = np.empty(size, np.int64)
-    all_gather(np.array([data.size], np.int64), lengths)
-    if not 0 <= int(lengths.min()) <= int(lengths.max()) <= _LONGEST:
-        raise watch.broken("a rank sent too long a text in")
-    padded = np.zeros(max(1, int(lengths.max())), np.uint8)
-    padded[: data.size] = data
-    result = np.empty((size, padded.size), np.uint8)
-    all_gather(padded, result)
-    return [bytes(row[:n]).decode() for row, n in zip(result, lengths.tolist(), strict=True)]

@@ -5,25 +5,24 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from itertools import chain
 
 import ml_dtypes
 import numpy as np
 
-from pinnace.distributed.agreement import agree, group_of
 from pinnace.distributed.communicator import Communicator, Link, Message, Ranks
-from pinnace.distributed.start import communicator
-from pinnace.distributed.steps import SMALL, Collective, Plan, RankPart, Segment, Step, Wait
-from pinnace.distributed.tables import groups_of
-from pinnace.distributed.watch import Watch
+from pinnace.distributed.groups import group_of, groups_of
+from pinnace.distributed.matching import match_ranks
+from pinnace.distributed.plan import Collective, RankPart, Segment
+from pinnace.distributed.world import communicator
 from pinnace.engines.protocol import WITHOUT_ELEMENTS, Executable, Execution, State
-from pinnace.engines.steps import Step as Noted
+from pinnace.engines.steps import Step as TimedStep
 from pinnace.errors import DistributedError, UnsupportedModelError, UnsupportedPrimitive
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 from pinnace.tensors.results import Results
-from pinnace.types import Array, Interface
+from pinnace.types import Array
 
 _WIDER: dict[np.dtype[np.generic], np.dtype[np.generic]] = {
     np.dtype(np.float16): np.dtype(np.float32),
@@ -44,15 +43,14 @@ def join(part: RankPart, target: Target, settings: Settings, content: str) -> Ex
     Raises `UnsupportedModelError`, `ConfigError`, and `DistributedError` if ranks are missing or have parts
     that do not match.
     """
-    plan, collectives = part.plan, part.plan.collectives
+    collectives = part.plan.collectives
     _check(part.name, collectives)
-    ranks = communicator(target, settings)
-    known = groups_of(target.groups)
-    groups = {c: group_of(c, known, ranks.size, ranks.rank) for c in collectives}
-    link = agree(ranks, collectives, list(groups.values()), plan.part, part.name, content)
-    segments = dict(zip(plan.segments, part.segments, strict=True))
-    meetings = {one: _Meeting(ranks, link, one, group) for one, group in groups.items()}
-    return DistributedExecutable(plan, part.interface, part.first_state, segments, ranks, meetings)
+    world = communicator(target, settings)
+    listed = groups_of(target.groups)
+    groups = {c: group_of(c, listed, world.size, world.rank) for c in collectives}
+    link = match_ranks(world, groups, part.plan.partition, part.name, content)
+    bound = {c: _BoundCollective(world, link, c, group) for c, group in groups.items()}
+    return DistributedExecutable(part, world, bound)
 
 
 def _check(model: str, collectives: Sequence[Collective]) -> None:
@@ -68,37 +66,39 @@ def _check(model: str, collectives: Sequence[Collective]) -> None:
             raise UnsupportedModelError(model, [UnsupportedPrimitive(one.kind, 1, one.name, reason)])
 
 
-class _Meeting:
+class _BoundCollective:
     """One collective of a plan, over a link."""
 
-    def __init__(self, ranks: Communicator, link: Link, one: Collective, group: Ranks) -> None:
-        self._rank, self._watch = ranks.rank, ranks.watch
+    def __init__(self, world: Communicator, link: Link, one: Collective, group: Ranks) -> None:
+        self._rank, self._watchdog = world.rank, world.watchdog
         self._link, self._one, self._group = link, one, group
-        self._what = str(one)
+        self._title = str(one)
         self._is_free = any(min(port.shape, default=0) < 0 for port in one.takes)
         self._shapes: list[tuple[int, ...]] | None = None
         self._given: list[Array] = []
 
     def run(self, values: Values, keeps: bool) -> None:
         """Run the collective on `values`; its buffers are reused unless `keeps`."""
-        self._watch.begin(self._what)
+        self._watchdog.begin(self._title)
         taken = [values[port.name] for port in self._one.takes]
         if self._is_free:
-            self._compare(taken)
+            self._compare_shapes(taken)
         shapes = [array.shape for array in taken]
         if keeps or shapes != self._shapes:
-            kinds = zip(self._one.gives, _shapes(self._one, self._group, taken), strict=True)
-            self._given = [np.empty(shape, port.dtype.to_numpy()) for port, shape in kinds]
+            ports = zip(self._one.gives, _shapes(self._one, self._group, taken), strict=True)
+            self._given = [np.empty(shape, port.dtype.to_numpy()) for port, shape in ports]
             self._shapes = shapes
-        self._do(taken, self._given)
+        self._communicate(taken, self._given)
         for port, array in zip(self._one.gives, self._given, strict=True):
             values[port.name] = array
 
-    def _do(self, taken: list[Array], given: list[Array]) -> None:
+    def _communicate(self, taken: list[Array], given: list[Array]) -> None:
         one, group, link = self._one, self._group, self._link
         match one.kind:
-            case "AllReduce" | "ReduceScatter":
-                self._reduce(taken[0], given[0])
+            case "AllReduce":
+                self._reduce(link.all_reduce, taken[0], given[0])
+            case "ReduceScatter":
+                self._reduce(link.reduce_scatter, taken[0], given[0])
             case "AllGather":
                 link.all_gather(group, taken[0], given[0])
             case "Broadcast":
@@ -119,28 +119,26 @@ class _Meeting:
         others, theirs = ([one for one in some if one[0] != self._rank] for some in (sends, receives))
         self._link.exchange(others, theirs, self._one.tag)
 
-    def _reduce(self, x: Array, out: Array) -> None:
-        one = self._one
-        run = self._link.all_reduce if one.kind == "AllReduce" else self._link.reduce_scatter
+    def _reduce(self, run: Callable[[Ranks, Array, Array, str], None], x: Array, out: Array) -> None:
         wide = _WIDER.get(x.dtype)
         if wide is None:
-            run(self._group, x, out, one.op)
+            run(self._group, x, out, self._one.op)
             return
         result = np.empty(out.shape, wide)
-        run(self._group, x.astype(wide), result, one.op)
+        run(self._group, x.astype(wide), result, self._one.op)
         np.copyto(out, result, casting="unsafe")
 
-    def _compare(self, taken: Sequence[Array]) -> None:
+    def _compare_shapes(self, taken: Sequence[Array]) -> None:
         """Compare shapes that were free at build time. Raises DistributedError if they differ."""
         own = np.zeros(16, np.int64)
         sizes = [n for array in taken for n in (array.ndim, *array.shape)][:16]
         own[: len(sizes)] = sizes
-        told = np.empty((len(self._group), 16), np.int64)
-        self._link.all_gather(self._group, own, told)
-        for rank, row in zip(self._group, told, strict=True):
+        rows = np.empty((len(self._group), 16), np.int64)
+        self._link.all_gather(self._group, own, rows)
+        for rank, row in zip(self._group, rows, strict=True):
             if (row != own).any():
                 theirs, ours = row[1 : 1 + row[0]].tolist(), list(taken[0].shape)
-                raise self._watch.broken(
+                raise self._watchdog.broken(
                     f"rank {self._rank} has a tensor of shape {ours} and rank {rank} one of {theirs} in"
                 )
 
@@ -162,101 +160,68 @@ def _shapes(one: Collective, group: Ranks, taken: Sequence[Array]) -> list[tuple
 
 
 class DistributedExecutable:
-    """See `Executable`. Runs happen one at a time, because all ranks must run collectives in the
-    same order.
-    """
+    """See `Executable`. Runs happen one at a time, as all ranks must run collectives in the same order."""
 
     takes_device_memory = writes_free = queues = False
     lost_by_fork = "connections to other ranks belong to the process that made them, not to its forks"
 
     def __init__(
-        self,
-        plan: Plan,
-        interface: Interface,
-        first_state: Sequence[Array],
-        segments: Mapping[Segment, Executable],
-        ranks: Communicator,
-        meetings: Mapping[Collective, _Meeting],
+        self, part: RankPart, world: Communicator, collectives: Mapping[Collective, _BoundCollective]
     ) -> None:
-        self._plan, self._interface, self._first_state = plan, interface, first_state
-        self.inputs, self.outputs = interface.inputs, interface.outputs
-        self._segments, self._watch, self._meetings = segments, ranks.watch, meetings
-        self._turn = threading.Lock()
-        self._pool: ThreadPoolExecutor | None = None
-        if any(isinstance(s, Collective) and not _ends(plan.steps, i) for i, s in enumerate(plan.steps)):
-            self._pool = ThreadPoolExecutor(1, "pinnace-collectives")
+        self.part, self.collectives, self.watchdog = part, collectives, world.watchdog
+        self.inputs, self.outputs = part.interface.inputs, part.interface.outputs
+        self.segments = dict(zip(part.plan.segments, part.segments, strict=True))
+        self.lock = threading.Lock()
         none = {"engine": "none", "precision": "float32"}  # of a part with nothing between its collectives
-        engine = next((dict(e.info) for e in segments.values()), none)
+        engine = next((dict(segment.info) for segment in part.segments), none)
         self.info = {
             **engine,
-            **interface.info,
+            **part.interface.info,
             WITHOUT_ELEMENTS: "ranks exchange no tensors without them",
-            "rank": f"{ranks.rank} of {ranks.size}",
-            "communicator": ranks.name,
-            "segments": str(len(segments)),
-            "collectives": str(len(plan.collectives)),
+            "rank": f"{world.rank} of {world.size}",
+            "communicator": world.name,
+            "segments": str(len(part.segments)),
+            "collectives": str(len(collectives)),
         }
 
     def execution(self, state: State | None = None) -> Execution:
         """Return an execution; executions take turns."""
-        first = [np.array(value) for value in self._first_state] if state is None else state
-        places = {segment: executable.execution() for segment, executable in self._segments.items()}
-        return _DistributedExecution(
-            self._plan, self._interface, places, self._watch, self._meetings, self._pool, self._turn, first
-        )
+        first = [np.array(value) for value in self.part.first_state] if state is None else state
+        return _DistributedExecution(self, first)
 
-    def profile(self) -> list[list[Noted]]:
+    def profile(self) -> list[list[TimedStep]]:
         """Return the steps of the segments by run."""
-        noted = [executable.profile() for executable in self._segments.values()]
-        return [list(chain.from_iterable(runs)) for runs in zip(*noted, strict=False)]
+        profiles = [executable.profile() for executable in self.part.segments]
+        return [list(chain.from_iterable(runs)) for runs in zip(*profiles, strict=False)]
 
     def close(self) -> None:
         """Free the memory of the engines; the ranks stay connected for other models."""
-        for executable in self._segments.values():
+        for executable in self.part.segments:
             executable.close()
-        if self._pool is not None:
-            self._pool.shutdown()
-
-
-def _ends(steps: Sequence[Step], place: int) -> bool:
-    """Return True if the next step waits for this one."""
-    return isinstance(steps[place + 1], Wait)
 
 
 class _DistributedExecution:
-    def __init__(
-        self,
-        plan: Plan,
-        interface: Interface,
-        places: Mapping[Segment, Execution],
-        watch: Watch,
-        meetings: Mapping[Collective, _Meeting],
-        pool: ThreadPoolExecutor | None,
-        turn: threading.Lock,
-        state: State,
-    ) -> None:
+    def __init__(self, executable: DistributedExecutable, state: State) -> None:
+        part = executable.part
         self.state = state
-        self._inputs = [p.name for p in interface.inputs] + [name for name, _ in interface.states]
-        self._outputs = [p.name for p in interface.outputs]
-        self._states = [name for _, name in interface.states]
-        self._constants = plan.constants
-        self._watch, self._pool, self._turn = watch, pool, turn
-        self._begun: list[Future[None]] = []
+        self._inputs = [p.name for p in part.interface.inputs] + [name for name, _ in part.interface.states]
+        self._outputs = [p.name for p in part.interface.outputs]
+        self._states = [name for _, name in part.interface.states]
+        self._constants = part.plan.constants
+        self._watchdog, self._lock = executable.watchdog, executable.lock
         results = {*self._outputs, *self._states}
         self._steps: list[Callable[[Values], None]] = []
-        for at, step in enumerate(plan.steps):
-            match step:
-                case Segment():
-                    self._steps.append(_Run(step, places[step], results).run)
-                case Collective():
-                    keeps = any(port.name in results for port in step.gives)
-                    self._steps.append(self._collective(meetings[step], step, keeps, _ends(plan.steps, at)))
-                case Wait():
-                    self._steps.append(self._wait)
+        for step in part.plan.steps:
+            if isinstance(step, Segment):
+                execution = executable.segments[step].execution()
+                self._steps.append(_BoundSegment(step, execution, results).run)
+            else:
+                keeps = any(port.name in results for port in step.gives)
+                self._steps.append(partial(executable.collectives[step].run, keeps=keeps))
 
     def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
         """Compute the outputs, together with the other ranks."""
-        with self._turn:
+        with self._lock:
             values = dict(self._constants)
             values.update(zip(self._inputs, (*arrays, *self.state), strict=True))
             try:
@@ -265,10 +230,8 @@ class _DistributedExecution:
             except DistributedError:
                 raise
             except BaseException as error:
-                self._watch.fail(error)
+                self._watchdog.fail(error)
                 raise
-            finally:
-                self._begun.clear()
         self.state = [values[name] for name in self._states]
         results = [values[name] for name in self._outputs]
         if outputs is None:
@@ -280,30 +243,13 @@ class _DistributedExecution:
     def stop(self, for_good: bool = False) -> None:
         """See `Execution`. The run ends by itself: the other ranks wait for this one's part of it."""
 
-    def _collective(
-        self, meeting: _Meeting, one: Collective, keeps: bool, waits: bool
-    ) -> Callable[[Values], None]:
-        def meet(values: Values) -> None:
-            at_once = waits or sum(values[port.name].nbytes for port in one.takes) <= SMALL
-            if self._pool is None or (at_once and not self._begun):
-                meeting.run(values, keeps)
-            else:
-                self._begun.append(self._pool.submit(meeting.run, values, keeps))
 
-        return meet
-
-    def _wait(self, values: Values) -> None:
-        for future in self._begun:
-            future.result()
-        self._begun.clear()
-
-
-class _Run:
+class _BoundSegment:
     """A segment and its execution; outputs for other steps are in buffers that are bound once."""
 
-    def __init__(self, segment: Segment, place: Execution, results: set[str]) -> None:
+    def __init__(self, segment: Segment, execution: Execution, results: set[str]) -> None:
         ports = segment.ports
-        self._place = place
+        self._execution = execution
         self._inputs = [port.name for port in ports.inputs]
         self._outputs = [port.name for port in ports.outputs]
         self._new = [port.name in results for port in ports.outputs]
@@ -319,4 +265,4 @@ class _Run:
         if self._buffers is not None:
             fresh, places = iter(self._memory.new()), zip(self._buffers, self._new, strict=True)
             into = [next(fresh) if new else buffer for buffer, new in places]
-        values.update(zip(self._outputs, self._place.run(taken, into), strict=True))
+        values.update(zip(self._outputs, self._execution.run(taken, into), strict=True))

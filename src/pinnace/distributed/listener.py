@@ -1,8 +1,8 @@
 """The listening port of a rank, while ranks connect. Greetings are read concurrently, so that strangers who
 are silent, or come and go, do not delay the ranks.
 
-A greeting is a packed struct and its HMAC-SHA256 (RFC 2104) under the secret of the job, which is empty if
-none was given.
+A greeting has the HMAC-SHA256 (RFC 2104) of its content under the secret of the job, which is empty if none
+was given.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ import select
 import socket
 import struct
 import time
-from dataclasses import dataclass, field
-from typing import Any
+from contextlib import suppress
+from typing import NamedTuple
 
 SECRET = "PINNACE_SECRET"
 """The variable with the secret that the ranks of one job share; `pinnace launch` creates it."""
 PATIENCE = 2.0
 """Seconds that a client has for its greeting."""
+_FORM = struct.Struct("!4s16sIII")
+_MAGIC = b"PNR2"
 _SEAL = 32
 _QUEUE = 1024
 """Maximum of connections that the kernel keeps until they are accepted."""
@@ -27,22 +29,28 @@ _MOST = 512
 """Maximum of connections without a greeting; the oldest are closed first."""
 
 
-def sealed(said: bytes) -> bytes:
+class Greeting(NamedTuple):
+    """The greeting of a rank: the token of its job, and its own listening port, if it knows them."""
+
+    token: bytes
+    rank: int
+    size: int
+    port: int
+
+    def sealed(self) -> bytes:
+        """Return the greeting as it is sent."""
+        return seal(_FORM.pack(_MAGIC, *self))
+
+
+def seal(content: bytes) -> bytes:
     """Append the authentication code of the bytes."""
-    return said + hmac.digest(os.environ.get(SECRET, "").encode(), said, "sha256")
+    return content + hmac.digest(os.environ.get(SECRET, "").encode(), content, "sha256")
 
 
-def unsealed(said: bytes) -> bytes | None:
-    """Return the bytes of `sealed`, None if their code was made with another secret."""
-    body = said[:-_SEAL]
-    return body if hmac.compare_digest(sealed(body), said) else None
-
-
-@dataclass
-class _Connection:
-    connection: socket.socket
-    said: bytearray = field(default_factory=bytearray)
-    until: float = field(default_factory=lambda: time.monotonic() + PATIENCE)
+def unseal(message: bytes) -> bytes | None:
+    """Return the bytes of `seal`, None if their code was made with another secret."""
+    content = message[:-_SEAL]
+    return content if hmac.compare_digest(seal(content), message) else None
 
 
 class Listener:
@@ -54,34 +62,38 @@ class Listener:
         self._listening = socket.create_server((host, port), family=family, backlog=_QUEUE)
         self._listening.setblocking(False)
         self.host, self.port = host, int(self._listening.getsockname()[1])
-        self._guests: list[_Connection] = []
+        self._waiting: dict[int, tuple[socket.socket, float]] = {}
+        self._poll = select.poll()
+        self._poll.register(self._listening, select.POLLIN)
 
-    def greeted(self, form: struct.Struct, seconds: float) -> list[tuple[socket.socket, tuple[Any, ...]]]:
-        """Wait up to `seconds`, and return the connections with a valid greeting of this form."""
-        poll = select.poll()
-        for one in (self._listening, *(guest.connection for guest in self._guests)):
-            poll.register(one, select.POLLIN)
-        poll.poll(seconds * 1000)
-        self._let_in()
+    def greetings(self, seconds: float) -> list[tuple[socket.socket, Greeting]]:
+        """Wait up to `seconds`, and return the connections with a valid greeting."""
+        self._poll.poll(seconds * 1000)
+        self._accept()
         found = []
-        for guest in list(self._guests):
-            whole = _hear(guest, form.size + _SEAL)
-            body = unsealed(whole) if whole else None
-            if whole is not None:
-                self._guests.remove(guest)
-            if body is not None:
-                found.append((guest.connection, form.unpack(body)))
-            elif whole is not None:
-                guest.connection.close()
-        self._show_out()
+        for file, _ in self._poll.poll(0):
+            if file not in self._waiting:
+                continue
+            connection = self._forget(file)
+            greeting = _read(connection)
+            if greeting is None:
+                connection.close()
+            else:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+                found.append((connection, greeting))
+        now = time.monotonic()
+        late = [file for file, (_, until) in self._waiting.items() if until < now]
+        for file in late or list(self._waiting)[:-_MOST]:
+            self._forget(file).close()
         return found
 
     def close(self) -> None:
         """Stop listening, and close the connections without a greeting."""
-        for one in (self._listening, *(guest.connection for guest in self._guests)):
-            one.close()
+        self._listening.close()
+        for connection, _ in self._waiting.values():
+            connection.close()
 
-    def _let_in(self) -> None:
+    def _accept(self) -> None:
         """Accept all that wait, so that none waits behind strangers."""
         for _ in range(_QUEUE):
             try:
@@ -89,24 +101,22 @@ class Listener:
             except OSError:  # none waits, or there are too many open files
                 return
             connection.setblocking(False)
-            self._guests.append(_Connection(connection))
+            # It is ready only when the whole greeting is there, or it has ended (socket(7)).
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, _FORM.size + _SEAL)
+            self._waiting[connection.fileno()] = connection, time.monotonic() + PATIENCE
+            self._poll.register(connection, select.POLLIN)
 
-    def _show_out(self) -> None:
-        now = time.monotonic()
-        for guest in [g for g in self._guests if g.until < now] or self._guests[:-_MOST]:
-            self._guests.remove(guest)
-            guest.connection.close()
+    def _forget(self, file: int) -> socket.socket:
+        self._poll.unregister(file)
+        return self._waiting.pop(file)[0]
 
 
-def _hear(guest: _Connection, size: int) -> bytes | None:
-    """Return the complete greeting, b"" if the connection ended, None if more is to come."""
-    try:
-        piece = guest.connection.recv(size - len(guest.said))
-    except BlockingIOError:
-        return None
-    except OSError:
-        return b""
-    guest.said += piece
-    if not piece:
-        return b""
-    return bytes(guest.said) if len(guest.said) == size else None
+def _read(connection: socket.socket) -> Greeting | None:
+    """Return the greeting that is there, None if it is not one of this job."""
+    with suppress(OSError):
+        message = connection.recv(_FORM.size + _SEAL)
+        content = unseal(message) if len(message) == _FORM.size + _SEAL else None
+        if content is not None:
+            magic, *fields = _FORM.unpack(content)
+            return Greeting(*fields) if magic == _MAGIC else None
+    return None

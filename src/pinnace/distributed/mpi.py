@@ -16,9 +16,8 @@ from uuid import uuid4
 
 import numpy as np
 
-from pinnace.distributed.communicator import Link, Message, Ranks, as_bytes, gathered
-from pinnace.distributed.roster import Roster, table_of
-from pinnace.distributed.watch import Watch
+from pinnace.distributed.communicator import Communicator, Link, Message, Ranks, as_bytes
+from pinnace.distributed.watchdog import Watchdog, named, table_of
 from pinnace.errors import ConfigError, DistributedError
 from pinnace.options.launcher import number
 from pinnace.types import Array
@@ -33,7 +32,7 @@ Mpi4py = Any
 """A module or object of mpi4py, which has no types here."""
 
 
-class Mpi:
+class Mpi(Communicator):
     """See `Communicator`."""
 
     def __init__(self, seconds: float) -> None:
@@ -41,25 +40,23 @@ class Mpi:
         self.size = number("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", default=1)
         if self.size < 4:
             os.environ.setdefault(*_RING)
-        with Roster(_table(), self.rank, self.size) as roster:
-            self.watch = Watch(roster, self.rank, self.size, seconds)
+        self.watchdog = Watchdog(_table(), self.rank, self.size, seconds)
+        try:
             # MPI_Init would wait for a missing rank for ever.
             local = self.size if number("OMPI_COMM_WORLD_LOCAL_SIZE") == self.size else 0
-            roster.await_all(range(local), seconds, "ranks of mpirun")
+            self.watchdog.await_all(range(local), "ranks of mpirun")
             mpi = _mpi4py()
             self._mpi: Mpi4py = mpi
             self.name = " ".join(("MPI:", mpi.Get_library_version().split(",")[0]))
             self._world = mpi.COMM_WORLD.Dup()
+        finally:
+            self.watchdog.unlink()
         atexit.register(self._leave)
-        self._tell_when_ended()
+        self._report_when_ended()
 
-    def gather(self, text: str) -> list[str]:
-        """Return the texts of all ranks."""
-
-        def all_gather(x: Array, out: Array) -> None:
-            wait(lambda: self._world.Iallgather(x, out), self._mpi, self.watch, range(self.size))
-
-        return gathered(text, self.size, all_gather, self.watch)
+    def all_gather(self, x: Array, out: Array) -> None:
+        """Give all ranks the vectors of all ranks."""
+        _wait(lambda: self._world.Iallgather(x, out), self._mpi, self.watchdog, range(self.size))
 
     def link(self, groups: Sequence[Ranks]) -> Link:
         """Create an MPI communicator for each group."""
@@ -68,14 +65,14 @@ class Mpi:
             inside = self.rank in group
             color = 0 if inside else self._mpi.UNDEFINED
             made[group] = self._world.Split(color, group.index(self.rank) if inside else 0)
-        return _MpiLink(self._mpi, self._world.Dup(), made, self.watch)
+        return _MpiLink(self._mpi, self._world.Dup(), made, self.watchdog)
 
     def _leave(self) -> None:
         """Finalize MPI, but not after a failure: MPI would wait for ranks that have ended."""
         error = getattr(sys, "last_value", None)  # the printed error that ends the process
         if error is not None:
-            self.watch.fail(error)
-        if not self.watch.is_broken:
+            self.watchdog.fail(error)
+        if not self.watchdog.is_broken:
             self._mpi.Finalize()
             return
         time.sleep(_GRACE)
@@ -83,28 +80,28 @@ class Mpi:
         sys.stderr.flush()
         os._exit(1)
 
-    def _tell_when_ended(self) -> None:
+    def _report_when_ended(self) -> None:
         """Print where this rank was when mpirun ends it, because another rank died."""
         if threading.current_thread() is not threading.main_thread():
             return
         if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
             return
 
-        def tell(number: int, frame: FrameType | None) -> None:
-            ended = self.watch.ended()
-            who = f"; rank {', '.join(map(str, ended))} has ended" if ended else ""
-            print(f"pinnace: mpirun ends rank {self.rank} in {self.watch.what}{who}", file=sys.stderr)
+        def report(number: int, frame: FrameType | None) -> None:
+            ended = self.watchdog.ended()
+            who = f"; {named(ended)} has ended" if ended else ""
+            print(f"pinnace: mpirun ends rank {self.rank} in {self.watchdog.operation}{who}", file=sys.stderr)
             sys.stderr.flush()
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGTERM)
 
-        signal.signal(signal.SIGTERM, tell)
+        signal.signal(signal.SIGTERM, report)
 
 
 class _MpiLink:
-    def __init__(self, mpi: Mpi4py, world: Mpi4py, groups: dict[Ranks, Mpi4py], watch: Watch) -> None:
+    def __init__(self, mpi: Mpi4py, world: Mpi4py, groups: dict[Ranks, Mpi4py], watchdog: Watchdog) -> None:
         self._mpi, self._world, self._groups = mpi, world, groups
-        self._rank, self._watch = watch.rank, watch
+        self._rank, self._watchdog = watchdog.rank, watchdog
         self._ops = {"sum": mpi.SUM, "max": mpi.MAX, "min": mpi.MIN, "prod": mpi.PROD}
 
     def all_reduce(self, group: Ranks, x: Array, out: Array, op: str) -> None:
@@ -135,15 +132,15 @@ class _MpiLink:
         self._run(group, lambda: self._groups[group].Ibarrier())
 
     def _run(self, group: Ranks, start: Callable[[], Mpi4py]) -> None:
-        wait(start, self._mpi, self._watch, group)
+        _wait(start, self._mpi, self._watchdog, group)
 
 
-def wait(start: Callable[[], Mpi4py], mpi: Mpi4py, watch: Watch, ranks: Sequence[int]) -> None:
+def _wait(start: Callable[[], Mpi4py], mpi: Mpi4py, watchdog: Watchdog, ranks: Sequence[int]) -> None:
     """Run an operation to its end."""
     try:
-        watch.wait(start().Test, ranks)
+        watchdog.wait(start().Test, ranks)
     except mpi.Exception as error:
-        raise watch.lost(error) from None
+        raise watchdog.lost(error) from None
 
 
 def _table() -> Path:

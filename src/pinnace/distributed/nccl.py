@@ -10,9 +10,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from pinnace.distributed.communicator import Link, Ranks, as_bytes
+from pinnace.distributed.rendezvous import Rendezvous
 from pinnace.distributed.sockets import Sockets
-from pinnace.distributed.tables import Rendezvous
-from pinnace.distributed.watch import Watch
+from pinnace.distributed.watchdog import Watchdog
 from pinnace.types import Array
 
 Torch = Any
@@ -33,10 +33,10 @@ class Nccl(Sockets):
 
     name = "torch.distributed: NCCL"
 
-    def __init__(self, meeting: Rendezvous, device_id: int, seconds: float) -> None:
+    def __init__(self, rendezvous: Rendezvous, device_id: int, seconds: float) -> None:
         import torch.distributed as dist
 
-        super().__init__(meeting, seconds)
+        super().__init__(rendezvous, seconds)
         self._device_id, self._dist, self._links = device_id, dist, 0
         # The store in which members of a group find each other; it has no secret.
         is_first, host = self.rank == 0, self._hosts[0]
@@ -53,75 +53,51 @@ class Nccl(Sockets):
                 name = f"{self._links}/{'-'.join(map(str, group))}"
                 store, place = self._dist.PrefixStore(name, self._store), group.index(self.rank)
                 made[group] = self._dist.ProcessGroupNCCL(store, place, len(group))
-        return _NcclLink(host, made, _GpuBuffers(self._device_id), self._dist, self.watch)
-
-
-class _GpuBuffers:
-    """Copies of arrays in the memory of a GPU during a collective."""
-
-    def __init__(self, number: int) -> None:
-        import torch
-
-        self._torch, self._device = torch, torch.device("cuda", number)
-
-    def given(self, array: Array) -> Torch:
-        """Copy an array to the GPU."""
-        return self._torch.from_numpy(array if array.flags.writeable else array.copy()).to(self._device)
-
-    def empty_like(self, array: Array) -> Torch:
-        """Allocate GPU memory for a result."""
-        return self._torch.empty_like(self._torch.from_numpy(array), device=self._device)
-
-    def taken(self, tensor: Torch, array: Array) -> None:
-        """Copy a result to host memory."""
-        self._torch.from_numpy(array).copy_(tensor)
+        return _NcclLink(host, made, self._device_id, self.watchdog)
 
 
 class _NcclLink:
     """See `Link`."""
 
-    def __init__(
-        self, host: Link, groups: dict[Ranks, Torch], device: _GpuBuffers, dist: Torch, watch: Watch
-    ) -> None:
-        self._host, self._groups, self._device = host, groups, device
-        self._dist, self._watch = dist, watch
+    def __init__(self, host: Link, groups: dict[Ranks, Torch], device_id: int, watchdog: Watchdog) -> None:
+        import torch
+
+        self._torch, self._dist, self._device = torch, torch.distributed, torch.device("cuda", device_id)
+        self._groups, self._watchdog = groups, watchdog
         self.exchange, self.barrier = host.exchange, host.barrier
-        kinds = dist.ReduceOp
+        kinds = self._dist.ReduceOp
         self._ops = {"sum": kinds.SUM, "max": kinds.MAX, "min": kinds.MIN, "prod": kinds.PRODUCT}
 
     def all_reduce(self, group: Ranks, x: Array, out: Array, op: str) -> None:
-        options, there = self._dist.AllreduceOptions(), self._device.given(x)
+        options = self._dist.AllreduceOptions()
         options.reduceOp = self._ops[op]
-        self._run(group, lambda: self._groups[group].allreduce([there], options))
-        self._device.taken(there, out)
+        self._run(group, x, out, lambda nccl, x, out: nccl.allreduce([out.copy_(x)], options))
 
     def all_gather(self, group: Ranks, x: Array, out: Array) -> None:
-        self._moved(group, x, out, lambda to, of: self._groups[group]._allgather_base(to, of))
+        self._run(group, as_bytes(x), as_bytes(out), lambda nccl, x, out: nccl._allgather_base(out, x))
 
     def reduce_scatter(self, group: Ranks, x: Array, out: Array, op: str) -> None:
         options = self._dist.ReduceScatterOptions()
         options.reduceOp = self._ops[op]
-        there, result = self._device.given(x), self._device.empty_like(out)
-        self._run(group, lambda: self._groups[group]._reduce_scatter_base(result, there, options))
-        self._device.taken(result, out)
+        self._run(group, x, out, lambda nccl, x, out: nccl._reduce_scatter_base(out, x, options))
 
     def broadcast(self, group: Ranks, x: Array, out: Array, root: int) -> None:
-        options, there = self._dist.BroadcastOptions(), self._device.given(as_bytes(x))
+        options = self._dist.BroadcastOptions()
         options.rootRank = group.index(root)
-        self._run(group, lambda: self._groups[group].broadcast([there], options))
-        self._device.taken(there, as_bytes(out))
+        self._run(
+            group, as_bytes(x), as_bytes(out), lambda nccl, x, out: nccl.broadcast([out.copy_(x)], options)
+        )
 
     def all_to_all(self, group: Ranks, x: Array, out: Array) -> None:
-        self._moved(group, x, out, lambda to, of: self._groups[group].alltoall_base(to, of, [], []))
+        self._run(group, as_bytes(x), as_bytes(out), lambda nccl, x, out: nccl.alltoall_base(out, x, [], []))
 
-    def _moved(self, group: Ranks, x: Array, out: Array, start: Callable[[Torch, Torch], Torch]) -> None:
-        there, result = self._device.given(as_bytes(x)), self._device.empty_like(as_bytes(out))
-        self._run(group, lambda: start(result, there))
-        self._device.taken(result, as_bytes(out))
-
-    def _run(self, group: Ranks, start: Callable[[], Torch]) -> None:
-        """Run an operation while watching the ranks: NCCL itself would wait for a dead one."""
+    def _run(self, group: Ranks, x: Array, out: Array, start: Callable[[Torch, Torch, Torch], Torch]) -> None:
+        """Run an operation on copies in the GPU, watching the ranks: NCCL would wait for a dead one."""
+        given = self._torch.from_numpy(x if x.flags.writeable else x.copy()).to(self._device)
+        target = self._torch.from_numpy(out)
+        result = self._torch.empty_like(target, device=self._device)
         try:
-            self._watch.wait(start().is_completed, group)
+            self._watchdog.wait(start(self._groups[group], given, result).is_completed, group)
         except RuntimeError as error:
-            raise self._watch.lost(error) from None
+            raise self._watchdog.lost(error) from None
+        target.copy_(result)

@@ -75,6 +75,11 @@ class Settings:
         """Return these options with the compile cache off."""
         return Settings({**self.sections, "ms_cache": {"serialize_path": "off"}}, self.folder)
 
+    def path(self, path: str) -> Path:
+        """Return a path as given, or relative to the folder of the .ini file if there is none as given."""
+        beside = Path(self.folder, path)
+        return beside if beside.exists() and not Path(path).exists() else Path(path)
+
     def number(self, section: str, key: str) -> int:
         """Return the value of a numeric option, 0 if it is not given."""
         return int(self.get(section, key) or 0)
@@ -117,8 +122,7 @@ class Settings:
 
     def _named_in(self, path: str) -> tuple[str, ...]:
         """Return the lines of a file of names."""
-        beside = os.path.join(self.folder, path)
-        path = path if os.path.exists(path) or not os.path.exists(beside) else beside
+        path = str(self.path(path))
         lines: dict[str, int] = {}
         for number, line in enumerate(_text(path, _VARIABLE_WEIGHTS).splitlines(), 1):
             name = _weight_of(line.strip(), f"{path}:{number}")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from pinnace.distributed.plan import reads
+from pinnace.distributed.segments import reads
 from pinnace.distributed.shard.states import Parts, Split, State, Way
 from pinnace.distributed.shard.ways import Ways
 from pinnace.graph.inference import OPSET

@@ -20,7 +20,8 @@ from onnx_ir.passes.common import (
 )
 
 from pinnace import formats
-from pinnace.distributed.plan import PART
+from pinnace.distributed.plan import Partition
+from pinnace.distributed.segments import PART
 from pinnace.distributed.shard import pipeline, tensor
 from pinnace.distributed.shard.costs import (
     COLLECTIVE,
@@ -33,7 +34,6 @@ from pinnace.distributed.shard.costs import (
     sent,
 )
 from pinnace.distributed.shard.products import plain_transposes, prepare_products
-from pinnace.distributed.steps import Partition
 from pinnace.errors import ConfigError, UnsupportedModelError, UnsupportedPrimitive
 from pinnace.graph.constants import array
 from pinnace.graph.nodes import DOMAIN

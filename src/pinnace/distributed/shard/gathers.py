@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from pinnace.distributed.plan import reads
+from pinnace.distributed.segments import reads
 from pinnace.distributed.shard.writing import GraphWriter, width_of
 from pinnace.graph.nodes import DOMAIN
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.distributed.plan import reads, replace_reads
+from pinnace.distributed.segments import reads, replace_reads
 from pinnace.errors import ConfigError
 from pinnace.graph.nodes import DOMAIN
 

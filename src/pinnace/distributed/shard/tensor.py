@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from pinnace.distributed.plan import reads, replace_reads
+from pinnace.distributed.segments import reads, replace_reads
 from pinnace.distributed.shard.costs import Choice, choose
 from pinnace.distributed.shard.gathers import join_gathers
 from pinnace.distributed.shard.sections import ends_of, sliced

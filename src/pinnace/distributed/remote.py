@@ -14,11 +14,11 @@ from pinnace.errors import ConfigError
 
 AGENT = "ssh"
 """The command that runs a command on a host: AGENT HOST COMMAND."""
-_TRAVELS = ("PINNACE_", "PYTHON", "OMP_", "HCCL_", "NCCL_")
+_PASSED_ON = ("PINNACE_", "PYTHON", "OMP_", "HCCL_", "NCCL_")
 """Prefixes of the variables that are passed to ranks on other hosts."""
 
 
-def places(ranks: int, hosts: Sequence[str]) -> list[str]:
+def hosts_of(ranks: int, hosts: Sequence[str]) -> list[str]:
     """Return the host of each rank, "" for this machine if `hosts` is empty. Raises ConfigError.
 
     Each host takes one rank, or as many as it names: "a:2".
@@ -26,10 +26,10 @@ def places(ranks: int, hosts: Sequence[str]) -> list[str]:
     if not hosts:
         return [""] * ranks
     slots: list[str] = []
-    for said in hosts:
-        host, found, count = said.partition(":")
+    for slot in hosts:
+        host, found, count = slot.partition(":")
         if not host or (found and not (count.isdecimal() and int(count))):
-            raise ConfigError(f"--hosts: {said!r} is not HOST or HOST:RANKS")
+            raise ConfigError(f"--hosts: {slot!r} is not HOST or HOST:RANKS")
         slots += [host] * int(count or 1)
     if len(slots) < ranks:
         raise ConfigError(
@@ -39,14 +39,14 @@ def places(ranks: int, hosts: Sequence[str]) -> list[str]:
     return slots[:ranks]
 
 
-def is_here(host: str) -> bool:
+def is_local(host: str) -> bool:
     """Return True if a host is a usual name of this machine."""
     return host in ("", "localhost", "127.0.0.1", socket.gethostname())
 
 
-def check(hosts: Sequence[str], agent: str) -> None:
+def check_hosts(hosts: Sequence[str], agent: str) -> None:
     """Raise ConfigError if the agent is missing here, or ssh does not know a host."""
-    others = [host for host in dict.fromkeys(hosts) if not is_here(host)]
+    others = [host for host in dict.fromkeys(hosts) if not is_local(host)]
     program = shlex.split(agent)[0]
     if not others:
         return
@@ -64,18 +64,18 @@ def _of_ssh(host: str) -> str:
     """Return the name or address that ssh's configuration gives a host; hosts behind a jump host count as
     known.
     """
-    told = subprocess.run([AGENT, "-G", host], capture_output=True, text=True, check=False).stdout
-    facts = dict(line.partition(" ")[::2] for line in told.splitlines())
-    jumps = any(facts.get(way, "none") != "none" for way in ("proxyjump", "proxycommand"))
+    config = subprocess.run([AGENT, "-G", host], capture_output=True, text=True, check=False).stdout
+    facts = dict(line.partition(" ")[::2] for line in config.splitlines())
+    jumps = any(facts.get(kind, "none") != "none" for kind in ("proxyjump", "proxycommand"))
     return "localhost" if jumps else facts.get("hostname", host)
 
 
-def traveling(environment: Mapping[str, str]) -> dict[str, str]:
+def passed_on(environment: Mapping[str, str]) -> dict[str, str]:
     """Select the variables that are passed to ranks on other hosts."""
-    return {n: value for n, value in environment.items() if n.startswith(_TRAVELS) and n != SECRET}
+    return {n: value for n, value in environment.items() if n.startswith(_PASSED_ON) and n != SECRET}
 
 
-def remote(host: str, agent: str, variables: Mapping[str, str], command: Sequence[str]) -> list[str]:
+def over_agent(host: str, agent: str, variables: Mapping[str, str], command: Sequence[str]) -> list[str]:
     """Return a command that runs `command` on a host, in the current folder.
 
     It ends when its stdin closes, which happens when its parent ends: ssh forwards no signals. The first line

@@ -1,31 +1,22 @@
-"""Files that define ranks: HCCL's rank table, and MindSpore's file of groups."""
+"""The place where ranks find each other, by HCCL's rank table or the environment, as torchrun sets it."""
 
 from __future__ import annotations
 
 import ipaddress
 import json
+import os
+import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pinnace.distributed.communicator import Ranks
+from pinnace.distributed.watchdog import named
 from pinnace.errors import ConfigError, DistributedError
 from pinnace.options.launcher import number
 
 BASE_PORT = 60000
 """HCCL's default; the variable HCCL_IF_BASE_PORT overrides it."""
-
-_GROUPS = """\
-message ParallelGroupRanks
-  1 dim repeated uint32
-message ParallelGroupItem
-  1 group_name string
-  2 parallel_group_ranks ParallelGroupRanks
-message ParallelGroupMap
-  1 parallel_group_item repeated ParallelGroupItem
-"""
-"""The messages of a file of groups, as a field table (`formats/messages.py`)."""
 
 
 @dataclass(frozen=True)
@@ -47,15 +38,15 @@ class Rendezvous:
     def __str__(self) -> str:
         return f"{self.hosts[0]}:{self.port}"
 
-    def lacking(self, missing: Sequence[int], seconds: float) -> DistributedError:
+    def missing(self, ranks: Sequence[int], seconds: float) -> DistributedError:
         """Return the error for ranks that have not come in time."""
-        who = ("rank " if len(missing) == 1 else "ranks ") + ", ".join(map(str, missing))
         return DistributedError(
-            f"rank {self.rank}: {who} did not connect within {seconds:g} s (rank 0 listens on {self})"
+            f"rank {self.rank}: {named(ranks)} did not connect within {seconds:g} s "
+            f"(rank 0 listens on {self})"
         )
 
 
-def meeting(path: Path, rank: int, ascend: int | None = None) -> Rendezvous:
+def of_rank_table(path: Path, rank: int, ascend: int | None = None) -> Rendezvous:
     """Return the rendezvous of a rank in a rank table. Raises ConfigError if the table cannot be used.
 
     `ascend` is the rank's Ascend device, if it runs on one, which must match the table. The address is that
@@ -142,21 +133,25 @@ def _address(server: dict[str, str], device: dict[str, str]) -> str:
     raise ValueError("no host_ip, server_id or device_ip is an address")
 
 
-def groups_of(path: str) -> dict[str, Ranks]:
-    """Read the groups of a file by MindSpore (GROUP_INFO_FILE), ranks by name; {} for "". Raises ConfigError.
+def of_environment() -> Rendezvous:
+    """Return the rendezvous that torchrun and `pinnace launch` define in the environment."""
+    address, port = os.environ["MASTER_ADDR"], number("MASTER_PORT", default=BASE_PORT)
+    rank, size = number("RANK"), number("WORLD_SIZE")
+    if not rank < size:
+        values = ", ".join(f"{name} is {os.environ.get(name)!r}" for name in ("RANK", "WORLD_SIZE"))
+        raise ConfigError(f"{values}: in a world of N ranks each has a number from 0 to N - 1")
+    hosts = [address] * size
+    if rank:
+        hosts[rank] = _own_address(address)
+    return Rendezvous(rank, tuple(hosts), port)
 
-    The file is the message ParallelGroupMap of its node_strategy.proto.
-    """
-    if not path:
-        return {}
-    from google.protobuf.message import DecodeError
 
-    from pinnace.formats.messages import message_class
-
+def _own_address(other: str) -> str:
+    """Return the address of this machine in the network of another one."""
     try:
-        read = message_class(_GROUPS, "groups", "ParallelGroupMap").FromString(Path(path).read_bytes())
+        found = socket.getaddrinfo(other, 9, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(found[0], socket.SOCK_DGRAM) as probe:
+            probe.connect(found[4])  # sends nothing
+            return str(probe.getsockname()[0])
     except OSError as error:
-        raise ConfigError(f"cannot read group_info_file {path}: {error.strerror}") from None
-    except (DecodeError, UnicodeDecodeError):
-        raise ConfigError(f"{path}: is not a group_info_file of MindSpore") from None
-    return {item.group_name: tuple(item.parallel_group_ranks.dim) for item in read.parallel_group_item}
+        raise ConfigError(f"MASTER_ADDR: {other!r} is not known here ({error.strerror or error})") from None
