@@ -31,7 +31,7 @@ from pinnace.errors import (
     UnsupportedModelError,
 )
 from pinnace.options.context import Context
-from pinnace.options.older import AscendDeviceInfo, CPUDeviceInfo, DeviceInfo, GPUDeviceInfo
+from pinnace.options.devices import AscendDeviceInfo, CPUDeviceInfo, DeviceInfo, GPUDeviceInfo
 from pinnace.tensors import memory
 from pinnace.tensors.tensor import Arrays, Outputs, Tensor, TensorMeta
 from pinnace.types import DataType, Format, ModelGroupFlag, ModelType

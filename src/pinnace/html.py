@@ -8,7 +8,6 @@ from pinnace.escaping import plain
 
 
 def table(caption: str, rows: Iterable[Sequence[object]]) -> str:
-    """Return an HTML table."""
     from html import escape  # only notebooks show tables
 
     lines = ("".join(f"<td>{escape(plain(str(cell)))}</td>" for cell in row) for row in rows)

@@ -32,7 +32,6 @@ class Log:
         return logger.isEnabledFor(level)
 
     def event(self, level: int, event: str, message: str, /, **fields: object) -> None:
-        """Log an event."""
         self._log(level, event, message, fields)
 
     def exception(self, event: str, message: str, error: BaseException, /, **fields: object) -> None:

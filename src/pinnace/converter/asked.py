@@ -10,7 +10,7 @@ from pinnace.converter.sections import Sections, quantization
 from pinnace.converter.splitting import taken
 from pinnace.errors import ConfigError
 from pinnace.options.context import Context
-from pinnace.options.effects import Filled
+from pinnace.options.effects import FilledContext
 from pinnace.options.setting import given
 from pinnace.options.settings import Settings
 from pinnace.options.table import SECTIONS
@@ -42,7 +42,7 @@ def configured(options: Conversion, sections: Sections, device: str, name: str) 
 
 
 def _for_ascend(options: Conversion, settings: Settings) -> Conversion:
-    filled, idle = Filled(Context()), []
+    filled, idle = FilledContext(Context()), []
     for title in reversed([title for title in SECTIONS if title in settings.sections]):
         for key, value in settings.sections[title].items():
             option, called = SECTIONS[title].option(key), f"[{title}] {key}"

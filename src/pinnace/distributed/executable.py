@@ -67,8 +67,6 @@ def _check(model: str, collectives: Sequence[Collective]) -> None:
 
 
 class _BoundCollective:
-    """One collective of a plan, over a link."""
-
     def __init__(self, world: Communicator, link: Link, one: Collective, group: Ranks) -> None:
         self._rank, self._watchdog = world.rank, world.watchdog
         self._link, self._one, self._group = link, one, group
@@ -144,7 +142,6 @@ class _BoundCollective:
 
 
 def _shapes(one: Collective, group: Ranks, taken: Sequence[Array]) -> list[tuple[int, ...]]:
-    """Return the shapes of the results."""
     if one.kind == "Exchange":
         return [port.shape for port in one.gives]
     if not taken:
@@ -190,7 +187,6 @@ class DistributedExecutable:
         return _DistributedExecution(self, first)
 
     def profile(self) -> list[list[TimedStep]]:
-        """Return the steps of the segments by run."""
         profiles = [executable.profile() for executable in self.part.segments]
         return [list(chain.from_iterable(runs)) for runs in zip(*profiles, strict=False)]
 
@@ -220,7 +216,6 @@ class _DistributedExecution:
                 self._steps.append(partial(executable.collectives[step].run, keeps=keeps))
 
     def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
-        """Compute the outputs, together with the other ranks."""
         with self._lock:
             values = dict(self._constants)
             values.update(zip(self._inputs, (*arrays, *self.state), strict=True))

@@ -63,7 +63,6 @@ def launch(
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
-    """End the ranks with the launcher."""
     sys.exit(128 + number)
 
 
@@ -159,7 +158,6 @@ def _watched(started: Sequence[subprocess.Popen[str]], show: Print) -> int:
 
 
 def _status(process: subprocess.Popen[str]) -> int:
-    """Return the exit status as a shell does."""
     code = process.returncode
     return code if code is None or code >= 0 else 128 - code
 

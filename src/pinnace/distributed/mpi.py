@@ -55,11 +55,9 @@ class Mpi(Communicator):
         self._report_when_ended()
 
     def all_gather(self, x: Array, out: Array) -> None:
-        """Give all ranks the vectors of all ranks."""
         _wait(lambda: self._world.Iallgather(x, out), self._mpi, self.watchdog, range(self.size))
 
     def link(self, groups: Sequence[Ranks]) -> Link:
-        """Create an MPI communicator for each group."""
         made: dict[Ranks, Mpi4py] = {}
         for group in groups:
             inside = self.rank in group
@@ -136,7 +134,6 @@ class _MpiLink:
 
 
 def _wait(start: Callable[[], Mpi4py], mpi: Mpi4py, watchdog: Watchdog, ranks: Sequence[int]) -> None:
-    """Run an operation to its end."""
     try:
         watchdog.wait(start().Test, ranks)
     except mpi.Exception as error:

@@ -45,7 +45,6 @@ class Nccl(Sockets):
         self._store = store or dist.TCPStore(host, port, self.size, False)
 
     def link(self, groups: Sequence[Ranks]) -> Link:
-        """Create an NCCL group for each group."""
         host, made = super().link(groups), {}
         self._links += 1
         for group in groups:

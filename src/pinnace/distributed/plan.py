@@ -65,12 +65,10 @@ class Plan:
 
     @property
     def collectives(self) -> tuple[Collective, ...]:
-        """The collectives, in order."""
         return tuple(step for step in self.steps if isinstance(step, Collective))
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """The segments, in order."""
         return tuple(step for step in self.steps if isinstance(step, Segment))
 
 

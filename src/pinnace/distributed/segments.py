@@ -23,7 +23,6 @@ PART = "pinnace.part"
 
 
 def partition(metadata: Mapping[str, str]) -> Partition:
-    """Return the partition that the metadata of a file has."""
     return Partition(**json.loads(metadata.get(PART, "{}")))
 
 

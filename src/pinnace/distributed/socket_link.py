@@ -64,7 +64,6 @@ class Peer:
                 raise self._closed() from None
 
     def close(self) -> None:
-        """Close the connection, which the other rank notices."""
         self._connection.close()
 
     def _send(self) -> None:
@@ -187,7 +186,6 @@ class SocketLink:
         )
 
     def _scratch_array(self, shape: tuple[int, int], dtype: np.dtype[np.generic]) -> Array:
-        """Return reused memory."""
         size = shape[0] * shape[1] * dtype.itemsize
         if self._scratch.size < size:
             self._scratch = np.empty(size, np.uint8)

@@ -53,7 +53,6 @@ class Sockets(Communicator):
             self.watchdog.unlink()
 
     def all_gather(self, x: Array, out: Array) -> None:
-        """Give all ranks the vectors of all ranks."""
         self._all.all_gather(tuple(range(self.size)), x, out)
 
     def link(self, groups: Sequence[Ranks]) -> Link:

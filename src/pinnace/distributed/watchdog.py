@@ -125,7 +125,6 @@ class Watchdog:
             raise self.broken(f"rank {rank} (process {process}) {verb} while rank {self.rank} waited for")
 
     def ended(self) -> list[int]:
-        """Return the ranks whose process has ended."""
         return [r for r in self._all if self._rows[r, _PROCESS] and not self._lives(r)]
 
     def late(self, ranks: Iterable[int]) -> DistributedError:

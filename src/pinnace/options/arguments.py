@@ -1,4 +1,7 @@
-"""Checks of arguments, with the messages of mindspore_lite."""
+"""Checks of arguments, with the messages of mindspore_lite.
+
+They return the value, and raise `ArgumentTypeError` or `ArgumentValueError` if it cannot be used.
+"""
 
 from __future__ import annotations
 
@@ -13,35 +16,31 @@ T = TypeVar("T")
 
 
 def check_type(name: str, value: object, kind: type[T]) -> T:
-    """Return `value` if it is a `kind`, else raise `ArgumentTypeError`."""
     if not isinstance(value, kind):
         raise ArgumentTypeError(f"{name} must be {kind.__name__}, but got {type(value)}.")
     return value
 
 
 def path(name: str, value: object) -> str:
-    """Return a path as text. Raises `ArgumentTypeError` unless it is a str or an os.PathLike."""
     if not isinstance(value, str | os.PathLike):
         raise ArgumentTypeError(f"{name} must be str, but got {type(value)}.")
     return os.fsdecode(value)
 
 
 def check_list(name: str, value: object, kind: type[T]) -> list[T]:
-    """Return `value` if it is a list of a kind, else raise `ArgumentTypeError`."""
     values = check_type(name, value, list)
     check_elements(name, values, kind)
     return values
 
 
 def check_sequence(name: str, value: object) -> Sequence[Any]:
-    """Return `value` if it is a list or tuple, else raise `ArgumentTypeError`, which asks for a list."""
     if not isinstance(value, list | tuple):
         raise ArgumentTypeError(f"{name} must be list, but got {type(value)}.")
     return value
 
 
 def check_elements(name: str, values: Iterable[object], kind: type, *others: type) -> None:
-    """Raise `ArgumentTypeError`, which names `kind`, unless every element is a `kind` or one of `others`."""
+    """Check that every element is a `kind`, which the message names, or one of `others`."""
     for index, element in enumerate(values):
         if not isinstance(element, (kind, *others)):
             raise ArgumentTypeError(
@@ -50,7 +49,7 @@ def check_elements(name: str, values: Iterable[object], kind: type, *others: typ
 
 
 def count(name: str, value: object, prefix: str = "") -> int:
-    """Return `value` if it is a non-negative int of 32 bits, else raise; `prefix` starts the message."""
+    """Check a non-negative int of 32 bits; `prefix` starts the message."""
     number = check_type(name, value, int)
     if number < 0:
         raise ArgumentValueError(f"{prefix}{name} must be a non-negative int.")
@@ -59,7 +58,6 @@ def count(name: str, value: object, prefix: str = "") -> int:
 
 
 def check_timeout(timeout: object) -> None:
-    """Raise `ArgumentTypeError` or `ArgumentValueError` unless `timeout` is a number of seconds or None."""
     if timeout is None:
         return
     if isinstance(timeout, bool) or not isinstance(timeout, int | float):
@@ -69,26 +67,23 @@ def check_timeout(timeout: object) -> None:
 
 
 def text(name: str, value: object) -> str:
-    """Return `value` if it is a string, else raise `ArgumentTypeError`."""
     return str(check_type(name, value, str))
 
 
 def ints(name: str, value: object) -> list[int]:
-    """Return a copy of a list of 32-bit ints, else raise `ArgumentTypeError`."""
     numbers = check_list(name, value, int)
     check_32_bits(f"{name} element", *numbers)
     return list(map(int, numbers))
 
 
 def check_32_bits(name: str, *values: int) -> None:
-    """Raise `ArgumentTypeError` for ints beyond 32 bits."""
     for value in values:
         if not -1 << 31 <= value < 1 << 31:
             raise ArgumentTypeError(f"{name} must be an int of 32 bits, but got {value}.")
 
 
 def check_sections(name: str, value: object) -> None:
-    """Raise `ArgumentTypeError` unless `value` is a dict {str: {str: str}}."""
+    """Check that `value` is a dict {str: {str: str}}."""
     for section, options in check_type(name, value, dict).items():
         check_type(f"{name}_key", section, str)
         check_type(f"{name}_value", options, dict)

@@ -9,9 +9,16 @@ from typing import Any
 from pinnace.errors import ArgumentValueError, ConfigError
 from pinnace.html import table
 from pinnace.options.arguments import check_list, check_sections, check_type, count, ints, path, text
-from pinnace.options.devices import CPU, GPU, Ascend
+from pinnace.options.devices import (
+    CPU,
+    GPU,
+    Ascend,
+    AscendDeviceInfo,
+    CPUDeviceInfo,
+    DeviceInfo,
+    GPUDeviceInfo,
+)
 from pinnace.options.launcher import launched
-from pinnace.options.older import AscendDeviceInfo, CPUDeviceInfo, DeviceInfo, GPUDeviceInfo
 from pinnace.options.setting import Options, given, setting
 
 __all__ = ["Context"]
@@ -92,7 +99,6 @@ class Parallel(Options):
 
     @config_info.setter
     def config_info(self, config_info: Mapping[str, Mapping[str, str]]) -> None:
-        """Replace the options of these sections."""
         check_sections("config_info", config_info)
         self._config_info.update({section: dict(values) for section, values in config_info.items()})
 
@@ -108,7 +114,6 @@ class Parallel(Options):
 
     @config_path.setter
     def config_path(self, config_path: str | os.PathLike[str]) -> None:
-        """Raise `ArgumentValueError` if there is no such file."""
         if config_path := path("config_path", config_path):
             if not os.path.exists(config_path):
                 raise ArgumentValueError(f"{_PARALLEL}config_path does not exist!")
@@ -145,8 +150,8 @@ class Context(Options):
         vars(self).update(enable_parallel=enable_parallel)
         self._target = ["cpu"]
         self._appended = False
-        said = (thread_num, inter_op_parallel_num, thread_affinity_mode, thread_affinity_core_list)
-        for name, value in zip(_OF_CPU, said, strict=True):
+        given = (thread_num, inter_op_parallel_num, thread_affinity_mode, thread_affinity_core_list)
+        for name, value in zip(_OF_CPU, given, strict=True):
             if value is not None:
                 setattr(self.cpu, name, value)
 
@@ -174,7 +179,6 @@ class Context(Options):
 
     @target.setter
     def target(self, target: list[str] | None) -> None:
-        """Raise `ArgumentTypeError` or `ArgumentValueError` for anything but kinds of device."""
         target = target or ["cpu"]
         check_list("target", target, str)
         for kind in target:
@@ -202,7 +206,6 @@ class Context(Options):
 
 
 def given_context(argument: object) -> Context:
-    """Return the context of an argument, the default for None. Raises `ArgumentTypeError` for other types."""
     return Context() if argument is None else check_type("context", argument, Context)
 
 
@@ -220,9 +223,7 @@ def main_device(context: Context) -> str:
 
 def device_numbers(context: Context, device_ids: Sequence[int]) -> list[int | None]:
     """Return the devices to use, [None] for the context's own. Raises `ConfigError`."""
-    if not device_ids:
-        return [None]
-    if main_device(context) == "cpu":
+    if not device_ids or main_device(context) == "cpu":
         return [None]
     if len(set(device_ids)) < len(device_ids):
         raise ConfigError(f"device_ids {list(device_ids)} name a device twice")

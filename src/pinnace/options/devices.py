@@ -18,22 +18,21 @@ _AFFINITY = {0: "none", 1: "fastest cores first", 2: "slowest cores first"}
 
 
 def _affinity(name: str, value: object) -> int:
-    mode = check_type(name, value, int)
+    mode = int(check_type(name, value, int))
     check_32_bits(name, mode)
     if mode not in _AFFINITY:  # mindspore_lite accepts the value and binds nothing
         warn(f"{name} {mode} is not one of {_AFFINITY}: 0 is used")
         return 0
-    return int(mode)
+    return mode
 
 
 def _one_of(*modes: str) -> Callable[[str, object], str]:
-    """Return a check of words."""
 
     def check(name: str, value: object) -> str:
         mode = text(name, value)
         if mode not in modes:
-            known = ", ".join(filter(None, modes))
-            raise ArgumentValueError(f"{name} must be in [{known}], but got {mode}.")
+            choices = ", ".join(filter(None, modes))
+            raise ArgumentValueError(f"{name} must be in [{choices}], but got {mode}.")
         return mode
 
     return check
@@ -48,6 +47,7 @@ class DeviceOptions(Options):
 
     kind: Literal["cpu", "gpu", "ascend"]
     _title: str
+    _printed: tuple[str, ...]
 
     provider: str = setting(
         "{kind}_provider", text, "", 'Name of the engine to run on; "" leaves the choice to Pinnace.'
@@ -65,9 +65,12 @@ class DeviceOptions(Options):
 
     @enable_fp16.setter
     def enable_fp16(self, enable: bool) -> None:
-        """Set `precision_mode`."""
         check_type("enable_fp16", enable, bool)
         self._precision_mode = FP16 if enable else ""
+
+    def __str__(self) -> str:
+        rows = (f"{name}: {getattr(self, name)}" for name in self._printed)
+        return ",\n".join((f"device_type: DeviceType.{self._title}", *rows)) + "."
 
 
 class CPU(DeviceOptions):
@@ -75,6 +78,13 @@ class CPU(DeviceOptions):
 
     kind = "cpu"
     _title = "kCPU"
+    _printed: tuple[str, ...] = (
+        "precision_mode",
+        "thread_num",
+        "inter_op_parallel_num",
+        "thread_affinity_mode",
+        "thread_affinity_core_list",
+    )
 
     provider: str = setting(
         "cpu_provider", _one_of("", *ENGINES), "",
@@ -97,16 +107,6 @@ class CPU(DeviceOptions):
         "Cores to bind threads to, in this order; it takes precedence over `thread_affinity_mode`.",
     )  # fmt: skip
 
-    def __str__(self) -> str:
-        return (
-            f"device_type: DeviceType.{self._title},\n"
-            f"precision_mode: {self.precision_mode},\n"
-            f"thread_num: {self.thread_num},\n"
-            f"inter_op_parallel_num: {self.inter_op_parallel_num},\n"
-            f"thread_affinity_mode: {self.thread_affinity_mode},\n"
-            f"thread_affinity_core_list: {self.thread_affinity_core_list}."
-        )
-
 
 class Accelerator(DeviceOptions):
     """Options of devices with a number."""
@@ -119,15 +119,7 @@ class GPU(Accelerator):
 
     kind = "gpu"
     _title = "kGPU"
-
-    def __str__(self) -> str:
-        return (
-            f"device_type: DeviceType.{self._title},\n"
-            f"precision_mode: {self.precision_mode},\n"
-            f"device_id: {self.device_id},\n"
-            f"rank_id: {self.rank_id},\n"
-            f"group_size: {self.group_size}."
-        )
+    _printed: tuple[str, ...] = ("precision_mode", "device_id", "rank_id", "group_size")
 
     @property
     def rank_id(self) -> int:
@@ -153,6 +145,7 @@ class Ascend(Accelerator):
 
     kind = "ascend"
     _title = "kAscend"
+    _printed: tuple[str, ...] = ("precision_mode", "device_id")
 
     precision_mode: str = setting(
         "{kind}_precision_mode", _one_of("", *ASCEND_PRECISION), "",
@@ -171,8 +164,37 @@ class Ascend(Accelerator):
     def __str__(self) -> str:
         # mindspore_lite 2.0.0 has no such options; releases that have them print them this way.
         later = f"provider: {self.provider}.rank_id: {self.rank_id}." if self.provider or self.rank_id else ""
-        return (
-            f"device_type: DeviceType.{self._title},\n"
-            f"precision_mode: {self.precision_mode},\n"
-            f"device_id: {self.device_id}.{later}"
-        )
+        return f"{super().__str__()}{later}"
+
+
+class DeviceInfo:
+    """Base of the device classes of mindspore_lite 1.8 and 1.9, for `Context.append_device_info`."""
+
+
+class CPUDeviceInfo(CPU, DeviceInfo):
+    """A CPU that computes in float32, or in float16 with `enable_fp16`."""
+
+    _printed: tuple[str, ...] = ("enable_fp16",)
+
+    def __init__(self, enable_fp16: bool = False) -> None:
+        self.enable_fp16 = enable_fp16
+
+
+class GPUDeviceInfo(GPU, DeviceInfo):
+    """The GPU with number `device_id`."""
+
+    _printed: tuple[str, ...] = ("device_id", "enable_fp16")
+
+    def __init__(self, device_id: int = 0, enable_fp16: bool = False) -> None:
+        self.device_id = device_id
+        self.enable_fp16 = enable_fp16
+
+
+class AscendDeviceInfo(Ascend, DeviceInfo):
+    """The Ascend processor with number `device_id`."""
+
+    _printed: tuple[str, ...] = ("device_id",)
+    __str__ = DeviceOptions.__str__
+
+    def __init__(self, device_id: int = 0) -> None:
+        self.device_id = device_id

@@ -23,10 +23,10 @@ def with_settings(context: Context, settings: Settings, *facts: str) -> Context:
     """
     kind = main_device(context)
     place = _place(context, kind)
-    lost: dict[str, list[str]] = {}
+    ignored: dict[str, list[str]] = {}
     for name, why in _of_context(context, kind, place, facts):
-        lost.setdefault(why, []).append(name)
-    filled = Filled(context)
+        ignored.setdefault(why, []).append(name)
+    filled = FilledContext(context)
     for section in reversed([name for name in SECTIONS if name in settings.sections]):
         idle: dict[str, list[str]] = {}
         for key, value in settings.sections[section].items():
@@ -39,10 +39,10 @@ def with_settings(context: Context, settings: Settings, *facts: str) -> Context:
             if why:
                 idle.setdefault(why, []).append(key)
         for why, keys in idle.items():
-            lost.setdefault(why, []).append(f"[{section}] {', '.join(keys)}")
-    if lost:
-        said = "; ".join(f"{', '.join(names)} ({why})" for why, names in lost.items())
-        warn(f"these options have no effect: {said}")
+            ignored.setdefault(why, []).append(f"[{section}] {', '.join(keys)}")
+    if ignored:
+        reasons = "; ".join(f"{', '.join(names)} ({why})" for why, names in ignored.items())
+        warn(f"these options have no effect: {reasons}")
     return filled.context
 
 
@@ -63,8 +63,8 @@ def _why(option: Option, belongs: str, kind: str, place: str, facts: tuple[str, 
         return option.but
     if place in option.on:
         met = not option.needs or any(need in facts for need in option.needs)
-        lacking = option.why if option.on == EVERYWHERE else ""  # elsewhere `why` is about the place
-        return "" if met else lacking or f"for {' and '.join(option.needs)} only"
+        missing = option.why if option.on == EVERYWHERE else ""  # elsewhere `why` is about the place
+        return "" if met else missing or f"for {' and '.join(option.needs)} only"
     return f"the target is {_NAMES[kind]}" if belongs not in ("", kind) else option.why
 
 
@@ -84,7 +84,7 @@ def _of_context(context: Context, kind: str, place: str, facts: tuple[str, ...])
             yield f"context.{name}", why
 
 
-class Filled:
+class FilledContext:
     """A copy of a context that takes option values for attributes that are not set."""
 
     def __init__(self, context: Context) -> None:
@@ -96,11 +96,11 @@ class Filled:
         name = option.fills
         group, attribute = name.split(".")
         device = getattr(self.context, group)
-        there = given(device, attribute)
+        present = given(device, attribute)
         wanted = value if option.values is None else option.values.read(called, value)
-        if there not in ("", None):
-            first = self._by.get(name, "the context")
-            return "" if there == wanted else f"{first} says {there}"
+        if present not in ("", None):
+            source = self._by.get(name, "the context")
+            return "" if present == wanted else f"{source} says {present}"
         device = copy.copy(device)
         vars(device)[f"_{attribute}"], vars(device)[f"_{attribute}_option"] = wanted, called
         vars(self.context)[group] = device

@@ -18,7 +18,6 @@ class Words(NamedTuple):
         return ", ".join(f"`{word}`" if word else '`""`' for word in self.words)
 
     def read(self, place: str, value: str) -> str:
-        """Check the value. Raises `ConfigError` for another one."""
         if value not in self.words:
             known = ", ".join(word or '""' for word in sorted(self.words))
             raise ConfigError(f"{place} must be one of {known}, but got {value!r}")
@@ -34,7 +33,6 @@ class Number(NamedTuple):
         return "number"
 
     def read(self, place: str, value: str) -> int:
-        """Parse the number. Raises `ConfigError` for anything else."""
         if not value.isdecimal():
             raise ConfigError(f"{place} must be a non-negative number, but got {value!r}")
         if int(value) >> self.bits:

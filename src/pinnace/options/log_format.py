@@ -88,12 +88,10 @@ class _Lines(io.TextIOBase):
             self.write("\n")
 
     def fileno(self) -> int:
-        """Return the file descriptor, for processes that inherit it."""
         return self._stream.fileno()
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """The encoding of the stream."""
         return self._stream.encoding
 
     def __getattr__(self, name: str) -> Any:

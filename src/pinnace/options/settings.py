@@ -56,13 +56,12 @@ class Settings:
             sources.append((name, _nested(options, name)))
         merged: dict[str, dict[str, str]] = {}
         for origin, sections in sources:
-            for section, values in _in_one_spelling(origin, sections).items():
+            for section, values in _normalized(origin, sections).items():
                 _check(origin, section, values)
                 merged.setdefault(section, {}).update(values)
         return cls(merged, os.path.dirname(path))
 
     def get(self, section: str, key: str, default: str = "") -> str:
-        """Return the value of an option, `default` if it is not given."""
         return self.sections.get(section, {}).get(key, default)
 
     @property
@@ -81,7 +80,6 @@ class Settings:
         return beside if beside.exists() and not Path(path).exists() else Path(path)
 
     def number(self, section: str, key: str) -> int:
-        """Return the value of a numeric option, 0 if it is not given."""
         return int(self.get(section, key) or 0)
 
     @property
@@ -121,7 +119,6 @@ class Settings:
         return names
 
     def _named_in(self, path: str) -> tuple[str, ...]:
-        """Return the lines of a file of names."""
         path = str(self.path(path))
         lines: dict[str, int] = {}
         for number, line in enumerate(_text(path, _VARIABLE_WEIGHTS).splitlines(), 1):
@@ -200,18 +197,18 @@ def _place(path: str, error: configparser.Error) -> str:
             return f"{path}: {error}"
 
 
-def _in_one_spelling(origin: str, sections: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
+def _normalized(origin: str, sections: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
     """Return sections with the table's spelling of names, and values without quotes.
 
     Raises `ConfigError` for a key that is given twice in spellings that differ in case.
     """
     merged: dict[str, dict[str, str]] = {}
     for name, values in sections.items():
-        section = _known(name, [*SECTIONS, *merged])
+        section = _spelled(name, [*SECTIONS, *merged])
         keys = SECTIONS[section].keys if section in SECTIONS else ()
         clean = merged.setdefault(section, {})
-        for spelt, value in values.items():
-            key = _known(spelt, keys)
+        for given, value in values.items():
+            key = _spelled(given, keys)
             if key in clean:
                 raise ConfigError(f"{origin}: key {key!r} is given twice in [{section}], but for its case")
             clean[key] = _unquote(value)
@@ -225,18 +222,18 @@ def _nested(options: Mapping[str, object], name: str) -> dict[str, dict[str, str
     for key, value in options.items():
         if key in _FLAT and isinstance(value, str | int):
             section, option = _FLAT[key]
-            _put(nested, section, {option: str(value)}, name)
+            _add(nested, section, {option: str(value)}, name)
         elif key in _FLAT and not isinstance(value, dict):
             raise ArgumentTypeError(f"{name}[{key!r}] must be str or int, but got {type(value)}.")
         elif isinstance(value, dict):
-            _put(nested, key, value, name)
+            _add(nested, key, value, name)
         else:
             nested[key] = value
     check_sections(name, nested)
     return nested
 
 
-def _put(nested: dict[str, Any], section: str, values: Mapping[str, Any], name: str) -> None:
+def _add(nested: dict[str, Any], section: str, values: Mapping[str, Any], name: str) -> None:
     """Add values to a section. Raises `ConfigError` for a key that it has."""
     there = check_type(f"{name}_value", nested.setdefault(section, {}), dict)
     twice = [key for key in values if key in there]
@@ -251,11 +248,11 @@ def _check(origin: str, section: str, values: Mapping[str, str]) -> None:
         return
     if section == "execution_plan":
         _check_plan(origin, values)
-    known = SECTIONS[section]
+    table = SECTIONS[section]
     for key, value in values.items():
-        option = known.option(key)
+        option = table.option(key)
         if option is None:
-            warn(f"{origin}: unknown key {key!r} in [{section}] is ignored{_nearest(key, known.keys)}")
+            warn(f"{origin}: unknown key {key!r} in [{section}] is ignored{_nearest(key, table.keys)}")
         elif option.values is not None:
             option.values.read(f"{origin}: [{section}] {key}", value)
 
@@ -276,7 +273,7 @@ def _plan_type(value: str) -> str | None:
     return kind if key.strip().lower() == "data_type" and kind in _PLAN_TYPES else None
 
 
-def _known(name: str, known: Iterable[str]) -> str:
+def _spelled(name: str, known: Iterable[str]) -> str:
     """Return a name in the table's spelling: MindSpore's pages write `model_File` and `serialize_Path`."""
     return next((word for word in known if word.lower() == name.lower()), name)
 

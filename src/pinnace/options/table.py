@@ -65,7 +65,6 @@ class Section(NamedTuple):
     kind: str = ""
 
     def option(self, key: str) -> Option | None:
-        """Return the option of a key."""
         return self.keys.get(key, self.others)
 
 

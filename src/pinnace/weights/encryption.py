@@ -76,7 +76,6 @@ def _pieces(data: memoryview, key: bytes, mode: str, name: str) -> Iterator[byte
     place = 0
 
     def take(count: int) -> memoryview:
-        """Return the next bytes."""
         nonlocal place
         place += count
         if place > len(data):

@@ -82,7 +82,6 @@ class Pair:
         return (self.up.shape[0], *self.down.shape[1:])
 
     def delta(self) -> _Floats:
-        """Compute the change."""
         rank, outputs = self.down.shape[0], self.up.shape[0]
         product = self.up.reshape(outputs, rank) @ self.down.reshape(rank, -1)
         return (np.float32(self.factor) * product).reshape(self.shape)

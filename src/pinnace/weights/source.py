@@ -123,7 +123,6 @@ class Source:
     def _in_file(
         self, file: str, name: str, dtype: ir.DataType, shape: tuple[int, ...], offset: int, length: int
     ) -> ir.TensorProtocol:
-        """Return a tensor over bytes of a file of the folder."""
         import onnx_ir as ir
 
         base = self.folder or ""
@@ -303,7 +302,6 @@ def size_of(tensor: ir.TensorProtocol) -> int:
 
 
 def check_shape(what: str, shape: tuple[int, ...]) -> None:
-    """Raise ModelFormatError for impossible dimensions."""
     if any(d < 0 for d in shape):
         raise ModelFormatError(f"{what} has a negative dimension: {list(shape[:_MOST_DIMENSIONS])}")
     if len(shape) > _MOST_DIMENSIONS or math.prod(max(d, 1) for d in shape) > _MOST_ELEMENTS:
