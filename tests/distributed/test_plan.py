@@ -18,14 +18,14 @@ import_onnx_ir()
 
 from pinnace import formats  # noqa: E402
 from pinnace.distributed import world  # noqa: E402
-from pinnace.distributed.groups import group_of, groups_of  # noqa: E402
-from pinnace.distributed.matching import (  # noqa: E402
+from pinnace.distributed.comparison import (  # noqa: E402
     compare_partitions,
     match_ranks,
     record_of,
     rehearse,
     suspicion,
 )
+from pinnace.distributed.groups import group_of, groups_of  # noqa: E402
 from pinnace.distributed.plan import Collective, Partition  # noqa: E402
 from pinnace.distributed.rendezvous import of_environment, of_rank_table  # noqa: E402
 from pinnace.distributed.segments import split  # noqa: E402

@@ -233,8 +233,8 @@ def is_whole(made: Executable | RankPart) -> TypeGuard[Executable]:
 
 def _joined(part: RankPart, spec: Spec) -> Executable:
     """Return the executable of a rank's part together with the other ranks."""
+    from pinnace.distributed.comparison import fingerprint
     from pinnace.distributed.executable import join
-    from pinnace.distributed.matching import fingerprint
 
     files = spec.source.files if spec.entry is None else spec.cache.refers
     return join(part, spec.target, spec.settings, fingerprint(spec.source, files))

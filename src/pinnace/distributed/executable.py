@@ -12,8 +12,8 @@ import ml_dtypes
 import numpy as np
 
 from pinnace.distributed.communicator import Communicator, Link, Message, Ranks
+from pinnace.distributed.comparison import match_ranks
 from pinnace.distributed.groups import group_of, groups_of
-from pinnace.distributed.matching import match_ranks
 from pinnace.distributed.plan import Collective, RankPart, Segment
 from pinnace.distributed.world import communicator
 from pinnace.engines.protocol import WITHOUT_ELEMENTS, Executable, Execution, State
