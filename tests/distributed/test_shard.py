@@ -17,7 +17,7 @@ from pinnace.errors import ConfigError, NotSupportedError
 
 import_onnx_ir()
 
-from pinnace.converter.shards import save_mindir  # noqa: E402
+from pinnace.converter.convert import save_mindir  # noqa: E402
 from pinnace.distributed.segments import partition  # noqa: E402
 from pinnace.distributed.shard import costs  # noqa: E402
 from pinnace.distributed.shard.cutting import shard  # noqa: E402

@@ -12,11 +12,13 @@ import pytest
 import pinnace
 from pinnace.converter import rules
 from pinnace.graph.inference import OPSET
+from pinnace.graph.nodes import DOMAIN
 from pinnace.ops import families, signatures
 from pinnace.program import Dialect
 
 SOURCE = Path(pinnace.__file__).parent
-FILES = [*(SOURCE / "ops").glob("*.py"), *(SOURCE / "converter/rules").glob("*.py")]
+FOLDERS = ("ops", "converter/rules", "converter/decompositions")
+FILES = [path for folder in FOLDERS for path in (SOURCE / folder).rglob("*.py")]
 
 
 def calls(path: Path) -> Iterator[tuple[str, str, ast.Call]]:
@@ -65,7 +67,6 @@ def test_operators_and_their_attributes_exist(path: Path):
 
 @pytest.mark.parametrize("dialect", Dialect)
 def test_each_rule_of_the_converter_has_the_name_of_an_operator(dialect: Dialect):
-    modules = {*rules.MODULES[dialect], *rules.PARTS[dialect]}
-    names = {name for module in modules for name in rules.table(module)}
+    names = {(domain, name) for _, domain, name, only in rules.table() if only in (None, dialect)}
     assert len(names) > 100
-    assert [name for name in names if not onnx.defs.has(name)] == []
+    assert [(d, n) for d, n in names if d != DOMAIN and not onnx.defs.has(n, domain=d)] == []

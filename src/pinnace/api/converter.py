@@ -265,7 +265,7 @@ class Converter:
         from pinnace.deferred import import_onnx_ir
 
         import_onnx_ir()
-        from pinnace.converter.asked import configured
+        from pinnace.converter.configuration import configured
         from pinnace.converter.convert import Conversion
         from pinnace.converter.frontends import convert_from, turned
         from pinnace.options.settings import sections_of

@@ -40,7 +40,7 @@ def convert(
 
     import_onnx_ir()
     from pinnace.cli.console import progress
-    from pinnace.converter.asked import configured
+    from pinnace.converter.configuration import configured
     from pinnace.converter.convert import Conversion
     from pinnace.converter.frontends import convert_from, framework_of, turned
     from pinnace.options.settings import sections_of

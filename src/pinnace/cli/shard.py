@@ -45,7 +45,7 @@ def shard(
 
     import_onnx_ir()
     from pinnace.cli.console import progress
-    from pinnace.converter.shards import save_mindir
+    from pinnace.converter.convert import save_mindir
     from pinnace.distributed.shard.cutting import save_onnx
     from pinnace.distributed.shard.cutting import shard as cut
 

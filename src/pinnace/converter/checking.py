@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from pinnace.building.build import build_model as build
-from pinnace.converter.narrowing import as_narrow
-from pinnace.converter.optimizing import TURNS, Turn
+from pinnace.converter.optimizing import TURNS, Turn, as_narrow
 from pinnace.errors import ModelFormatError
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target

@@ -8,15 +8,17 @@ Scan are written one after the other where they are counted and few, else as `lo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
 
 from pinnace.converter import inferring, loops
-from pinnace.converter.loops import Raiser
 from pinnace.converter.primitives import Primitives
 from pinnace.graph.failures import Unsupported
+
+if TYPE_CHECKING:  # which imports this module
+    from pinnace.converter.raising import Raiser
 
 OPERATORS = ("If", "Loop", "Scan")
 """The operators with graphs inside."""
@@ -25,7 +27,6 @@ _MOST = 1 << 14
 
 
 def write(raiser: Raiser, node: ir.Node, opset: int, depth: int) -> None:
-    """Raise an If, Loop or Scan. Raises Unsupported."""
     {"If": _if, "Loop": _loop, "Scan": _scan}[node.op_type](raiser, node, opset, depth)
 
 
@@ -35,18 +36,13 @@ def _if(raiser: Raiser, node: ir.Node, opset: int, depth: int) -> None:
         _switch(raiser, node, branches, opset, depth)
         return
     (chosen,) = branches
-    _enter(raiser, chosen)
+    for value in chosen.initializers.values():
+        if value.const_value is None:
+            raise Unsupported(f"has no value for {value.name!r}")
     raiser.raise_all(list(chosen), opset, depth)
     for output, result in zip(node.outputs, chosen.outputs, strict=True):
         output.shape = result.shape  # the declared one fits both branches
         raiser.same(output, result)
-
-
-def _enter(raiser: Raiser, graph: ir.Graph) -> None:
-    """Give a nested graph's own weights the place of others."""
-    for value in graph.initializers.values():
-        if value.const_value is None:
-            raise Unsupported(f"has no value for {value.name!r}")
 
 
 def _switch(
@@ -90,7 +86,6 @@ def _partial(raiser: Raiser, graph: ir.Graph, condition: ir.Value, opset: int, d
 def _round(
     raiser: Raiser, body: ir.Graph, given: Sequence[ir.Value], opset: int, depth: int
 ) -> Sequence[ir.Value]:
-    """Raise a copy of a body with these inputs; return its outputs."""
     copy = body.clone(allow_outer_scope_values=True)
     values = dict(zip(copy.inputs, given, strict=True))
     outputs = [values.get(output, output) for output in copy.outputs]

@@ -13,11 +13,11 @@ import onnx_ir as ir
 from pinnace.converter import intermediate, splitting
 from pinnace.converter.checking import difference, likeness
 from pinnace.converter.intermediate import CONVERTED_FOR
-from pinnace.converter.narrowing import narrowed
-from pinnace.converter.optimizing import SAID, Optimize, Turn, optimized, take_pictures
+from pinnace.converter.optimizing import SAID, Optimize, Turn, narrowed, optimized, take_pictures
 from pinnace.converter.raising import raised
 from pinnace.engines.onnxruntime.rules import fuse_blocks
-from pinnace.errors import ConfigError, NotSupportedError, warn
+from pinnace.errors import ConfigError, NotSupportedError, UnsupportedModelError, warn
+from pinnace.formats.mindir.writer import write
 from pinnace.lowering.graph import port
 from pinnace.lowering.outputs import cast
 from pinnace.program import Dialect, Layout
@@ -207,7 +207,6 @@ _DUMPS = ("MSLITE_DUMP_LEVEL", "MSLITE_DUMP_PATH")
 
 
 def _encrypt(files: Sequence[Path], key: bytes, mode: str) -> None:
-    """Replace a file by its encrypted form."""
     if len(files) > 1:
         raise NotSupportedError(
             "encryption is of one file, and more than 1 GiB of weights are in a file of their own: "
@@ -217,3 +216,23 @@ def _encrypt(files: Sequence[Path], key: bytes, mode: str) -> None:
     with files[0].open("rb") as plain, beside.open("wb") as target:
         encrypt(plain, target, key, mode)
     beside.replace(files[0])
+
+
+def save_mindir(parts: Sequence[ir.Model], stems: Sequence[Path], inputs: Iterable[Path]) -> list[Path]:
+    """Write STEM.mindir for each part, none of which may be one of `inputs`; return the files.
+
+    Raises NotSupportedError, before anything is written, for nodes that have no way into the format.
+    """
+    names = [f"{stem.name}.mindir" for stem in stems]
+    try:
+        programs = [
+            raised(part, Dialect.MINDSPORE, Layout.NCHW, name)
+            for part, name in zip(parts, names, strict=True)
+        ]
+    except UnsupportedModelError as error:
+        raise NotSupportedError(f"{error}\nOr write the parts as ONNX: --format onnx.") from None
+    with replacing(stems[0].with_name(names[0]), inputs) as first:
+        written = [
+            write(program, first.with_name(name))[0] for program, name in zip(programs, names, strict=True)
+        ]
+    return [stem.with_name(file.name) for stem, file in zip(stems, written, strict=True)]

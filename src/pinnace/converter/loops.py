@@ -9,7 +9,7 @@ cut off at the end, because kernels refuse tensors of nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import onnx_ir as ir
@@ -20,23 +20,10 @@ from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.program import Dialect, Function, Input, Node
 
+if TYPE_CHECKING:  # which imports this module
+    from pinnace.converter.raising import Raiser
+
 _FAR = 1 << 40
-
-
-class Raiser(Protocol):
-    """The parts that write nodes; `functions` are those beside the main one."""
-
-    writer: Primitives
-    functions: dict[str, Function]
-
-    def raise_all(self, nodes: Sequence[ir.Node], opset: int, depth: int) -> None:
-        """Raise nodes in order."""
-
-    def builder(self) -> Builder:
-        """Return a builder of parts of the model; no other one gives values the same names."""
-
-    def same(self, output: ir.Value, result: ir.Value) -> None:
-        """Let a value of the model be what was written for it."""
 
 
 class Loop(NamedTuple):
@@ -97,7 +84,6 @@ def call(
 
 
 def give(writer: Primitives, made: Sequence[str], results: Sequence[ir.Value]) -> None:
-    """Let values be the results of a call."""
     if len(made) < len(results):
         made = [writer.named("TupleGetItem", made[0], writer.literal(i)) for i in range(len(results))]
     writer.names |= dict(zip(results, made, strict=True))
@@ -233,12 +219,10 @@ class _Rows:
         self.ports = [whole] if self.dims is not None else [whole, sizes]
 
     def begun(self, b: Builder) -> list[ir.Value]:
-        """The values before the first round."""
         first = b.constant(np.zeros([1, *(self.dims or [])]), self.dtype.numpy())
         return [first, *(b.constant([1] * self.rank, np.int64) for _ in self.ports[1:])]
 
     def appended(self, b: Builder) -> list[ir.Value]:
-        """The values after a round."""
         if self.dims is not None:
             return [b.op("Concat", self.ports[0], b.op("Unsqueeze", self.row, [0]), axis=0)]
         return [
@@ -247,7 +231,6 @@ class _Rows:
         ]
 
     def stacked(self, b: Builder, last: Sequence[ir.Value]) -> ir.Value:
-        """The rows of all rounds."""
         rows = b.op("Slice", last[0], [1], [_FAR], [0])
         if self.dims is not None:
             return rows

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.converter.integers import Dequantized, settled
-from pinnace.converter.tidy import needed, tidied
+from pinnace.converter.finishing import Dequantized, needed, settled, tidied
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.ops import signatures
@@ -22,6 +21,9 @@ _SMALL = 256
 _NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
 _LITERALS = frozenset({"int", "ints", "float", "floats", "bool", "str", "enum", "dtype", "number"})
 """Kinds of arguments that are no tensors."""
+_OF_LITE = {"Argmax": "ArgMaxFusion", "Argmin": "ArgMinFusion", "TensorShape": "Shape", "TruncateMod": "Mod"}
+_OF_LITE |= {name: f"{name}Fusion" for name in ("Add", "Div", "Exp", "Mul", "Pow", "Sub")}
+"""MindSpore Lite's names of primitives that MindSpore has, too."""
 
 
 class Primitives(Builder):
@@ -43,6 +45,8 @@ class Primitives(Builder):
         """The function around this one, whose tensors it takes as arguments: `captured`."""
         self.captured: list[ir.Value] = []
         self.dialect, self.function = dialect, name
+        self.lite = dialect is Dialect.LITE
+        self.mindspore = not self.lite
         self.names: dict[ir.Value, str] = {}
         self.written: dict[str, Node] = {}
         """The nodes, by the name of their first result."""
@@ -84,6 +88,7 @@ class Primitives(Builder):
             made.type, made.shape = ir.TensorType(dtype), inputs[0].shape
             self.declare(made)
             return (made,)
+        op_type = _OF_LITE.get(op_type, op_type) if self.lite else op_type
         found = signatures.find(self.dialect, op_type)
         names = [] if found is None else list(found.inputs)
         given = list(inputs)
@@ -120,7 +125,6 @@ class Primitives(Builder):
         return results
 
     def add(self, node: Node) -> None:
-        """Enter a node."""
         self.written[node.outputs[0]] = node
 
     def new_name(self) -> str:
@@ -158,7 +162,7 @@ class Primitives(Builder):
         if made or name in self.taken:  # PyTorch gives tensors numbers for names, too
             name = self.new_name()
         self.taken.add(name)
-        if self.half and self.dialect is Dialect.MINDSPORE and _fits_half(tensor):
+        if self.half and self.mindspore and _fits_half(tensor):
             self.parameters[name] = _in_half(tensor)
             return self.named("Cast", name, self.literal(number_of(tensor.dtype)))
         self.parameters[name] = tensor
@@ -183,7 +187,6 @@ class Primitives(Builder):
         return number_of(x) if isinstance(x, ir.DataType) else x
 
     def _argument(self, x: Value, like: ir.Value | None, kind: str) -> str:
-        """The name of an argument."""
         if isinstance(x, ir.Value):
             return self._computed(self.name(x), kind)
         if isinstance(x, tuple | list) and any(isinstance(item, ir.Value) for item in x):
@@ -194,12 +197,11 @@ class Primitives(Builder):
             if like is None:
                 raise TypeError("a number needs a tensor beside it to tell its type")
             return self.name(self.like(x, like))
-        if self.dialect is Dialect.LITE:  # its nodes read nothing but tensors
+        if self.lite:  # its nodes read nothing but tensors
             return self.name(self.constant(x, np.int32))
         return self.literal(_literal(x))
 
     def _tuple(self, items: Sequence[Value], like: ir.Value | None) -> str:
-        """The name of a tuple with tensors in it."""
         name = self.named(structure.TUPLE, *(self._argument(item, like, "") for item in items))
         if all(isinstance(x, ir.Value) and x.dtype is not None for x in items):
             self.written[name].types = tuple(map(type_of, items))
@@ -278,7 +280,7 @@ class Primitives(Builder):
         names = [self.name(x) for x in outputs]
         if self.met is not None:
             names[0] = self.named(structure.ORDERED, names[0], self.name(self.met))
-        if self.dialect is Dialect.LITE:
+        if self.lite:
             ports = [x for x, name in self.names.items() if name in taken]
             names = self._own(ports, names, outputs)
         if len(names) > 1 and self.mindir:
@@ -289,7 +291,7 @@ class Primitives(Builder):
 
     def closed(self, inputs: Sequence[Input], names: Sequence[str]) -> Function:
         """Return the function with results of these names."""
-        if self.dialect is Dialect.LITE:
+        if self.lite:
             return self._tidied(inputs, names)
         nodes = needed(list(self.written.values()), names)
         read = {*names, *(name for node in nodes for name in node.inputs)}
@@ -339,7 +341,6 @@ def _in_half(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
 
 
 def type_of(x: ir.Value) -> TypeInfo:
-    """The declared type of a tensor."""
     assert x.dtype is not None
     if x.shape is None:
         return TypeInfo(x.dtype, None)

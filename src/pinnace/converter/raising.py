@@ -4,24 +4,29 @@ Nodes are visited in order. Each is, whichever comes first,
 
 1. computed now, if all its inputs are constants (`folding`);
 2. written by the rule of its operator (`rules`);
-3. taken apart into other operators, which are raised in turn (`parts`).
+3. taken apart into other operators, which are raised in turn: by a rule of `decompositions`, else by
+   the function that ONNX defines the operator as.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any, NamedTuple
 
+import onnx
+import onnx.version_converter
 import onnx_ir as ir
+from onnx.inliner import inline_selected_functions
 
-from pinnace.converter import control, folding, inferring, parts, rules
+from pinnace.converter import control, folding, inferring, rules
 from pinnace.converter.primitives import Primitives, number_of, type_of
-from pinnace.converter.rules import narrow
+from pinnace.converter.rules import int32
 from pinnace.distributed.segments import partition
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
-from pinnace.graph.inference import infer, opset_of
+from pinnace.graph.inference import OPSET, infer, opset_of
 from pinnace.lowering.failures import MISFITS
 from pinnace.ops.table import Primitive
 from pinnace.program import Dialect, Function, Input, Layout, Program
@@ -38,13 +43,13 @@ def raised(model: ir.Model, dialect: Dialect, layout: Layout, source: str, half:
 
     Raises UnsupportedModelError with all nodes that have no way.
     """
-    raiser = _Raiser(model, dialect, layout, source)
+    raiser = Raiser(model, dialect, layout, source)
     raiser.writer.half = half
     raiser.writer.ranks = partition(model.metadata_props).size
     return raiser.program()
 
 
-class _Raiser:
+class Raiser:
     def __init__(self, model: ir.Model, dialect: Dialect, layout: Layout, source: str) -> None:
         self.model, self.dialect, self.source = model, dialect, source
         self.opset = opset_of(model)
@@ -59,7 +64,6 @@ class _Raiser:
         return Builder(prefix=f"%{self._builders}.")
 
     def program(self) -> Program:
-        """Return the whole model."""
         graph, writer = self.model.graph, self.writer
         inputs = [i for i in graph.inputs if i.name not in graph.initializers]
         for value in inputs:
@@ -109,7 +113,6 @@ class _Raiser:
         return any(x is not None and not self.writer.has(x) for x in node.inputs)
 
     def raise_all(self, nodes: Sequence[ir.Node], opset: int, depth: int) -> None:
-        """Raise nodes in order."""
         for node in nodes:
             self._raise(node, node.version or opset, depth)
 
@@ -130,7 +133,7 @@ class _Raiser:
             reason = error
         if depth == _DEEPEST:
             raise reason
-        whole = parts.of(node, opset, self.dialect, self.builder())
+        whole = self._decomposed(node, opset)
         if whole is None:
             raise reason
         self.raise_all(whole.nodes, whole.opset, depth + 1)
@@ -138,29 +141,46 @@ class _Raiser:
             if output.name:
                 self.same(output, result)
 
+    def _decomposed(self, node: ir.Node, opset: int) -> _Parts | None:
+        """Return the parts of a node, None if it has none. Raises Unsupported with the reason of a rule."""
+        rule = rules.find(rules.DECOMPOSITIONS, self.dialect, node.op_type, node.domain)
+        reason = None
+        if rule is not None:
+            b = self.builder()
+            b.declared = [type_of(o) if o.dtype else None for o in node.outputs if o.name]
+            try:
+                results = _lowered(rule, b, node, node.inputs)
+                return _Parts(b.nodes, [b.tensor(result) for result in results], OPSET)
+            except Unsupported as error:
+                reason = error
+        defined = _by_definition(node, opset, opset) or _by_definition(node, opset, max(opset, OPSET))
+        if defined is None and reason is not None:
+            raise reason
+        return defined
+
     def _write(self, node: ir.Node) -> None:
         """Write a node by the rule of its operator. Raises Unsupported if that does not apply."""
-        rule = rules.find(self.dialect, node.op_type, node.domain)
+        rule = rules.find(rules.RULES, self.dialect, node.op_type, node.domain)
         if rule is None:
             raise Unsupported(f"the converter has no rule for {node.domain or 'ONNX'}'s {node.op_type}")
         self.writer.node = node
-        given = narrow.inputs(self.writer, node)
+        given = int32.inputs(self.writer, node)
         small = given != list(node.inputs)
         self.writer.declared = [type_of(o) if o.dtype else None for o in node.outputs if o.name]
         if small:
-            self.writer.declared = list(map(narrow.declared, self.writer.declared))
-        results = lowered(rule, self.writer, node, given)
+            self.writer.declared = list(map(int32.declared, self.writer.declared))
+        results = _lowered(rule, self.writer, node, given)
         if any(output.name for output in node.outputs[len(results) :]):
             raise Unsupported(
                 f"gives {len(node.outputs)} results, and the rule of the converter {len(results)}"
             )
         for output, result in zip(node.outputs, results, strict=False):
             if output.name:
-                if small and output.dtype in narrow.WHOLE and result.dtype is not ir.DataType.INT64:
-                    result = narrow.of(self.writer, result, output.dtype)
+                if small and output.dtype in int32.WHOLE and result.dtype is not ir.DataType.INT64:
+                    result = int32.from_int32(self.writer, result, output.dtype)
                 self.same(output, result)
                 self.writer.declare(output)
-                narrow.shape(self.writer, output)
+                int32.shape(self.writer, output)
 
     def same(self, output: ir.Value, result: ir.Value) -> None:
         """Let a value of the model be what was written for it."""
@@ -174,9 +194,72 @@ class _Raiser:
             output.type = output.type if output.type is not None else result.type
 
 
-def lowered(
-    rule: Primitive, writer: Primitives, node: ir.Node, given: Sequence[ir.Value | None]
+def _lowered(
+    rule: Primitive, b: Builder, node: ir.Node, given: Sequence[ir.Value | None]
 ) -> Sequence[ir.Value]:
     """Return the results of a rule for a node, whose inputs may be others that are `given`."""
-    value = rule.lower(writer, given, rules.attributes(rule, node))
+    value: Any = rule.lower(b, given, rules.attributes(rule, node))
     return value if isinstance(value, tuple) else (value,)
+
+
+class _Parts(NamedTuple):
+    """Nodes that compute what one node does, in order, and their results in the place of its outputs."""
+
+    nodes: Sequence[ir.Node]
+    outputs: Sequence[ir.Value]
+    opset: int
+
+
+def _by_definition(node: ir.Node, opset: int, newer: int) -> _Parts | None:
+    """Return the parts by the function that ONNX's schema has for an operator in a newer set.
+
+    Many operators were defined as functions only later: LeakyRelu in set 16, ReduceL2 in set 18.
+    """
+    try:
+        schema: Any = onnx.defs.get_schema(node.op_type, newer, node.domain)
+        old: Any = onnx.defs.get_schema(node.op_type, opset, node.domain)
+    except onnx.defs.SchemaError:
+        return None
+    if not (schema.has_function or schema.has_context_dependent_function):
+        return None
+    if any(x is not None and x.dtype is None for x in node.inputs):
+        return None
+    model = _model_of(node, opset, old)
+    try:
+        if newer != opset:
+            model = onnx.version_converter.convert_version(model, newer)
+        inlined = inline_selected_functions(
+            model, [(node.domain, node.op_type)], inline_schema_functions=True
+        )
+    except Exception:  # raised by ONNX's own code where a definition does not fit the node
+        return None
+    if [n.op_type for n in inlined.graph.node] == [node.op_type]:
+        return None
+    return _spliced(ir.from_proto(inlined), node)
+
+
+def _model_of(node: ir.Node, opset: int, schema: Any) -> onnx.ModelProto:
+    proto = ir.serde.serialize_node(node)
+    given = {attribute.name for attribute in proto.attribute}
+    for name, attribute in schema.attributes.items():  # definitions want them said
+        if name not in given and attribute.default_value.name:
+            proto.attribute.append(attribute.default_value)
+    ports = {x.name: ir.serde.serialize_value(x) for x in node.inputs if x is not None}
+    missing = [onnx.helper.make_tensor_value_info("", onnx.TensorProto.FLOAT, None)]  # ONNX asks for its type
+    results = [ir.serde.serialize_value(y) for y in node.outputs if y.name]
+    graph = onnx.helper.make_graph([proto], "parts", list(ports.values()), results, value_info=missing)
+    imports = {node.domain: opset, "": opset if not node.domain else OPSET}
+    opsets = [onnx.helper.make_opsetid(domain, version) for domain, version in imports.items()]
+    return onnx.helper.make_model(graph, opset_imports=opsets)
+
+
+def _spliced(model: ir.Model, node: ir.Node) -> _Parts:
+    """Return the nodes of a model, with the inputs of a node in the place of its own."""
+    given = {x.name: x for x in node.inputs if x is not None}
+    for port in model.graph.inputs:
+        port.replace_all_uses_with(given[port.name])
+    made = {o.name: o for o in model.graph.outputs}
+    outputs = [made.get(output.name, output) for output in node.outputs]
+    nodes = list(model.graph)
+    model.graph.remove(nodes)
+    return _Parts(nodes, outputs, model.opset_imports[""])

@@ -118,7 +118,6 @@ class _Cutter:
                 waiting += [p for v in reads(node) if (p := v.producer()) is not None]
 
     def part(self, number: int) -> Part:
-        """Return a part."""
         own = [node for node in self.nodes if self.number.get(node) == number]
         given = [
             v

@@ -88,7 +88,6 @@ def _check_calls(model: ir.Model, file: str) -> None:
     sizes: dict[ir.OperatorIdentifier, int] = {}  # nodes of each function with all calls inlined
 
     def size(nodes: Iterable[ir.Node], depth: int) -> int:
-        """Return the number of nodes with all calls inlined."""
         if depth > bounds.CALLS:
             what = f"functions call each other more than {bounds.CALLS} deep, or themselves"
             raise ModelFormatError(f"{file}: {what}")

@@ -98,6 +98,25 @@ class Pack(NamedTuple):
         return values
 
 
+class Use(NamedTuple):
+    """Use of a weight by nodes: the axis of its channels, and which values they need.
+
+    Those are dequantized ones if it is `stored` in integers only, and float32 whatever float type is stored.
+    """
+
+    axis: int | None = None
+    stored: bool = False
+    in_float32: bool = False
+
+    def by(self, kind: int | None, axis: int, in_float32: bool = False) -> Use:
+        """Return the use with one more node, of this `QuantType`.
+
+        Of several axes, one from the front takes precedence over one from the end.
+        """
+        shared = self.axis if kind == 0 else max(axis, axis if self.axis is None else self.axis)
+        return Use(shared, self.stored or kind in STORAGE_ONLY, self.in_float32 or in_float32)
+
+
 class ElementBudget:
     """The limit of elements in all packed weights of a model together, as there may be many small ones."""
 
@@ -136,7 +155,6 @@ def of(
     layout = _channel_shape(shape, axis, len(rows), error)
 
     def column(formula: Callable[[Row], float]) -> npt.NDArray[np.float64]:
-        """Return one number per channel, in the shape that broadcasts over the tensor."""
         numbers = np.array([formula(row) for row in rows or [_IDENTITY]], np.float64).reshape(layout)
         if not (np.abs(numbers) <= _LARGEST).all():
             raise error("has scales beyond float32")
@@ -156,11 +174,6 @@ def bit_packed(whole: npt.NDArray[np.generic], bits: int) -> Bytes:
         some = numbers[start : start + _CHUNK].astype(np.int64) + (1 << (bits - 1))
         parts.append(np.packbits((some[:, None] >> np.arange(bits)) & 1, bitorder="little"))
     return np.concatenate(parts)
-
-
-def shared_axis(before: int | None, axis: int) -> int:
-    """Return the axis of a weight with several readers: from the front takes precedence over from the end."""
-    return axis if before is None else max(before, axis)
 
 
 def quantized(rows: Sequence[Row], axis: int) -> Quantized | None:
@@ -216,7 +229,6 @@ class _Bits:
         return numbers
 
     def number(self, width: int) -> int:
-        """Read the next number."""
         return int(self.take(1, width)[0]) & ((1 << width) - 1)
 
     def table(self, width: int) -> Integers:

@@ -1,4 +1,4 @@
-"""The rules of Caffe's layers: each writes one as nodes of ONNX.
+"""The rules of Caffe's layers: a function with the name of a layer writes it as nodes of ONNX.
 
 Parameters and defaults are those of Caffe's caffe.proto, and of the layers that SSD, DeepLab and others added
 to it. A network has fixed shapes, so that what depends on them is computed here.
@@ -7,6 +7,7 @@ to it. A network has fixed shapes, so that what depends on them is computed here
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from inspect import isfunction
 from math import prod
 
 import numpy as np
@@ -28,6 +29,8 @@ def kind_of(name: str) -> str:
 
 def write(b: Builder, layer: Layer) -> Sequence[ir.Value]:
     """Return the results of a layer. Raises Unsupported, and ModelFormatError for what does not fit."""
+    if layer.kind in _OPERATORS:
+        return [b.op(_OPERATORS[layer.kind], layer.x)]
     if layer.kind not in _RULES:
         raise Unsupported(
             "the converter has no rule for this type: cut the network before it, or write it of others"
@@ -40,7 +43,7 @@ def _any(names: Iterable[str]) -> str:
     return " or ".join(names)
 
 
-def _batch_norm(b: Builder, layer: Layer) -> ir.Value:
+def BatchNorm(b: Builder, layer: Layer) -> ir.Value:
     p, x = layer.parameters, layer.x
     if not p.get("use_global_stats", True):
         raise Unsupported("computes statistics of the batch, as for training: write use_global_stats: true")
@@ -60,7 +63,7 @@ def _beside(b: Builder, x: ir.Value, other: ir.Value, axis: int) -> ir.Value:
     return b.reshape(other, [*own, *[1] * (rank - axis - len(own))])
 
 
-def _scaled(b: Builder, layer: Layer) -> ir.Value:
+def Scale(b: Builder, layer: Layer) -> ir.Value:
     """Scale and Bias: by a second input, or by blobs of the dimensions from `axis` on."""
     p, x, blobs = layer.parameters, layer.x, 0
     axis, y = p.get("axis", 1), x
@@ -83,7 +86,7 @@ def _scaled(b: Builder, layer: Layer) -> ir.Value:
     return y
 
 
-def _eltwise(b: Builder, layer: Layer) -> ir.Value:
+def Eltwise(b: Builder, layer: Layer) -> ir.Value:
     p = layer.parameters
     operation, factors = p.get("operation", "SUM"), p.all("coeff", float)
     terms = list(layer.bottoms)
@@ -102,13 +105,13 @@ def _eltwise(b: Builder, layer: Layer) -> ir.Value:
 _ELTWISE = {"SUM": "Add", "PROD": "Mul", "MAX": "Max"}
 
 
-def _concat(b: Builder, layer: Layer) -> ir.Value:
+def Concat(b: Builder, layer: Layer) -> ir.Value:
     p = layer.parameters
     axis = p.get("axis", p.get("concat_dim", 1))
     return b.op("Concat", *layer.bottoms, axis=axis_of(b, layer.x, axis))
 
 
-def _slice(b: Builder, layer: Layer) -> Sequence[ir.Value]:
+def Slice(b: Builder, layer: Layer) -> Sequence[ir.Value]:
     p, x = layer.parameters, layer.x
     axis, points = axis_of(b, x, p.get("axis", p.get("slice_dim", 1))), p.all("slice_point", int)
     size = b.static_shape(x)[axis]
@@ -122,14 +125,14 @@ def _slice(b: Builder, layer: Layer) -> Sequence[ir.Value]:
     return b.ops("Split", layer.tops, x, parts, axis=axis)
 
 
-def _flatten(b: Builder, layer: Layer) -> ir.Value:
+def Flatten(b: Builder, layer: Layer) -> ir.Value:
     p, x = layer.parameters, layer.x
     shape = b.static_shape(x)
     start, end = axis_of(b, x, p.get("axis", 1)), axis_of(b, x, p.get("end_axis", -1)) + 1
     return b.reshape(x, [*shape[:start], prod(shape[start:end]), *shape[end:]])
 
 
-def _reshape(b: Builder, layer: Layer) -> ir.Value:
+def Reshape(b: Builder, layer: Layer) -> ir.Value:
     p, x = layer.parameters, layer.x
     shape, dims = b.static_shape(x), p.message("shape").all("dim", int)
     axis, count = p.get("axis", 0), p.get("num_axes", -1)
@@ -145,7 +148,7 @@ def _reshape(b: Builder, layer: Layer) -> ir.Value:
     return b.reshape(x, [prod(shape) // rest if d == -1 else d for d in whole])
 
 
-def _power(b: Builder, layer: Layer) -> ir.Value:
+def Power(b: Builder, layer: Layer) -> ir.Value:
     p = layer.parameters
     y = _linear(b, layer.x, p)
     power = p.get("power", 1.0)
@@ -158,30 +161,30 @@ def _linear(b: Builder, x: ir.Value, p: Message) -> ir.Value:
     return y if shift == 0 else b.op("Add", y, shift)
 
 
-def _exp(b: Builder, layer: Layer) -> ir.Value:
+def Exp(b: Builder, layer: Layer) -> ir.Value:
     p = layer.parameters
     base, y = p.get("base", -1.0), _linear(b, layer.x, p)
     return b.op("Exp", y if base == -1 else b.op("Mul", y, float(np.log(base))))
 
 
-def _log(b: Builder, layer: Layer) -> ir.Value:
+def Log(b: Builder, layer: Layer) -> ir.Value:
     p = layer.parameters
     base, y = p.get("base", -1.0), b.op("Log", _linear(b, layer.x, p))
     return y if base == -1 else b.op("Div", y, float(np.log(base)))
 
 
-def _prelu(b: Builder, layer: Layer) -> ir.Value:
+def PReLU(b: Builder, layer: Layer) -> ir.Value:
     channels = 1 if layer.parameters.get("channel_shared", False) else b.static_shape(layer.x)[1]
     slope = layer.weight(b, 0, [channels])
     return b.op("PRelu", layer.x, b.reshape(slope, [channels, *[1] * (b.rank(layer.x) - 2)]))
 
 
-def _relu(b: Builder, layer: Layer) -> ir.Value:
+def ReLU(b: Builder, layer: Layer) -> ir.Value:
     slope = layer.parameters.get("negative_slope", 0.0)
     return b.op("LeakyRelu", layer.x, alpha=slope) if slope else b.op("Relu", layer.x)
 
 
-def _crop(b: Builder, layer: Layer) -> ir.Value:
+def Crop(b: Builder, layer: Layer) -> ir.Value:
     p, x = layer.parameters, layer.x
     axis, offsets = axis_of(b, x, p.get("axis", 2)), p.all("offset", int)
     want = b.static_shape(layer.bottom(1))[axis:]
@@ -190,7 +193,7 @@ def _crop(b: Builder, layer: Layer) -> ir.Value:
     return b.op("Slice", x, starts, ends, list(range(axis, axis + len(want))))
 
 
-def _interp(b: Builder, layer: Layer) -> ir.Value:
+def Interp(b: Builder, layer: Layer) -> ir.Value:
     """Interp of DeepLab and PSPNet: by factors with the corners in place, or to a size."""
     p, x = layer.parameters, layer.x
     before, after = p.get("pad_beg", 0), p.get("pad_end", 0)
@@ -206,14 +209,14 @@ def _interp(b: Builder, layer: Layer) -> ir.Value:
     return b.op("Resize", x, None, None, [*b.static_shape(x)[:2], *size], **mode)
 
 
-def _upsample(b: Builder, layer: Layer) -> ir.Value:
+def Upsample(b: Builder, layer: Layer) -> ir.Value:
     scale = layer.parameters.get("scale", 2)
     size = [n * scale for n in b.static_shape(layer.x)[2:]]
     mode = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     return b.op("Resize", layer.x, None, None, [*b.static_shape(layer.x)[:2], *size], **mode)
 
 
-def _normalize(b: Builder, layer: Layer) -> ir.Value:
+def Normalize(b: Builder, layer: Layer) -> ir.Value:
     """Normalize of SSD."""
     p, x = layer.parameters, layer.x
     axes = [1, 2, 3] if p.get("across_spatial", True) else [1]
@@ -223,7 +226,7 @@ def _normalize(b: Builder, layer: Layer) -> ir.Value:
     return b.op("Mul", y, b.reshape(layer.weight(b, 0, [channels]), [channels, 1, 1]))
 
 
-def _mvn(b: Builder, layer: Layer) -> ir.Value:
+def MVN(b: Builder, layer: Layer) -> ir.Value:
     p, x = layer.parameters, layer.x
     axes = [1, 2, 3] if p.get("across_channels", False) else [2, 3]
     y = b.op("Sub", x, b.op("ReduceMean", x, axes, keepdims=1))
@@ -233,7 +236,7 @@ def _mvn(b: Builder, layer: Layer) -> ir.Value:
     return b.op("Div", y, b.op("Add", spread, p.get("eps", 1e-9)))
 
 
-def _arg_max(b: Builder, layer: Layer) -> ir.Value:
+def ArgMax(b: Builder, layer: Layer) -> ir.Value:
     p, x = layer.parameters, layer.x
     if p.get("top_k", 1) != 1 or p.get("out_max_val", False) or "axis" not in p.fields:
         raise Unsupported(
@@ -243,7 +246,7 @@ def _arg_max(b: Builder, layer: Layer) -> ir.Value:
     return b.cast(b.op("ArgMax", x, axis=axis, keepdims=1), ir.DataType.FLOAT)
 
 
-def _reduction(b: Builder, layer: Layer) -> ir.Value:
+def Reduction(b: Builder, layer: Layer) -> ir.Value:
     p, x = layer.parameters, layer.x
     operation = p.get("operation", "SUM")
     if operation not in _REDUCTIONS:
@@ -257,14 +260,14 @@ def _reduction(b: Builder, layer: Layer) -> ir.Value:
 _REDUCTIONS = {"SUM": "ReduceSum", "ASUM": "ReduceL1", "SUMSQ": "ReduceSumSquare", "MEAN": "ReduceMean"}
 
 
-def _tile(b: Builder, layer: Layer) -> ir.Value:
+def Tile(b: Builder, layer: Layer) -> ir.Value:
     p, rank = layer.parameters, b.rank(layer.x)
     repeats = [1] * rank
     repeats[axis_of(b, layer.x, p.get("axis", 1))] = p.get("tiles", 1)
     return b.op("Tile", layer.x, repeats)
 
 
-def _shuffle(b: Builder, layer: Layer) -> ir.Value:
+def ShuffleChannel(b: Builder, layer: Layer) -> ir.Value:
     """ShuffleChannel of ShuffleNet."""
     group = layer.parameters.get("group", 1)
     n, c, h, w = b.static_shape(layer.x)
@@ -274,7 +277,7 @@ def _shuffle(b: Builder, layer: Layer) -> ir.Value:
     return b.reshape(parts, [n, c, h, w])
 
 
-def _embed(b: Builder, layer: Layer) -> ir.Value:
+def Embed(b: Builder, layer: Layer) -> ir.Value:
     p = layer.parameters
     out, size = p.get("num_output", 0), p.get("input_dim", 0)
     places = b.cast(layer.x, ir.DataType.INT64)
@@ -282,62 +285,52 @@ def _embed(b: Builder, layer: Layer) -> ir.Value:
     return b.op("Add", y, layer.weight(b, 1, [out])) if p.get("bias_term", True) else y
 
 
-def _threshold(b: Builder, layer: Layer) -> ir.Value:
+def Threshold(b: Builder, layer: Layer) -> ir.Value:
     above = b.op("Greater", layer.x, layer.parameters.get("threshold", 0.0))
     return b.cast(above, ir.DataType.FLOAT)
 
 
-def _copies(b: Builder, layer: Layer) -> Sequence[ir.Value]:
+def Split(b: Builder, layer: Layer) -> Sequence[ir.Value]:
     return [b.op("Identity", layer.x) for _ in range(layer.tops)]
 
 
-def _operator(op_type: str) -> Rule:
-    return lambda b, layer: b.op(op_type, layer.x)
+def ELU(b: Builder, layer: Layer) -> ir.Value:
+    return b.op("Elu", layer.x, alpha=layer.parameters.get("alpha", 1.0))
 
 
-_RULES: dict[str, Rule] = {
-    "AbsVal": _operator("Abs"),
-    "ArgMax": _arg_max,
-    "BNLL": _operator("Softplus"),
-    "BatchNorm": _batch_norm,
-    "Bias": _scaled,
-    "Concat": _concat,
-    "Convolution": windows.convolution,
-    "ConvolutionDepthwise": windows.convolution,
-    "Crop": _crop,
-    "Deconvolution": windows.convolution,
-    "DepthwiseConvolution": windows.convolution,
-    "Dropout": _operator("Identity"),
-    "ELU": lambda b, layer: b.op("Elu", layer.x, alpha=layer.parameters.get("alpha", 1.0)),
-    "Eltwise": _eltwise,
-    "Embed": _embed,
-    "Exp": _exp,
-    "Flatten": _flatten,
-    "InnerProduct": windows.inner_product,
-    "Interp": _interp,
-    "LRN": windows.lrn,
-    "Log": _log,
-    "MVN": _mvn,
-    "Normalize": _normalize,
-    "PReLU": _prelu,
-    "Permute": lambda b, layer: b.transpose(layer.x, layer.parameters.all("order", int)),
-    "Pooling": windows.pooling,
-    "Power": _power,
-    "ReLU": _relu,
-    "ReLU6": lambda b, layer: b.op("Clip", layer.x, 0.0, 6.0),
-    "Reduction": _reduction,
-    "Reshape": _reshape,
-    "Scale": _scaled,
-    "ShuffleChannel": _shuffle,
-    "Sigmoid": _operator("Sigmoid"),
-    "Silence": lambda b, layer: (),
-    "Slice": _slice,
-    "Softmax": lambda b, layer: b.op("Softmax", layer.x, axis=layer.parameters.get("axis", 1)),
-    "Split": _copies,
-    "Swish": lambda b, layer: b.op("Mul", layer.x, b.op("Sigmoid", layer.x)),
-    "TanH": _operator("Tanh"),
-    "Threshold": _threshold,
-    "Tile": _tile,
-    "Upsample": _upsample,
+def Permute(b: Builder, layer: Layer) -> ir.Value:
+    return b.transpose(layer.x, layer.parameters.all("order", int))
+
+
+def ReLU6(b: Builder, layer: Layer) -> ir.Value:
+    return b.op("Clip", layer.x, 0.0, 6.0)
+
+
+def Silence(b: Builder, layer: Layer) -> Sequence[ir.Value]:
+    return ()
+
+
+def Softmax(b: Builder, layer: Layer) -> ir.Value:
+    return b.op("Softmax", layer.x, axis=layer.parameters.get("axis", 1))
+
+
+def Swish(b: Builder, layer: Layer) -> ir.Value:
+    return b.op("Mul", layer.x, b.op("Sigmoid", layer.x))
+
+
+_OPERATORS = {
+    "AbsVal": "Abs",
+    "BNLL": "Softplus",
+    "Dropout": "Identity",
+    "Sigmoid": "Sigmoid",
+    "TanH": "Tanh",
 }
-_OLD = {kind.lower(): kind for kind in _RULES}
+"""Layers that are an operator of ONNX."""
+_RULES: dict[str, Rule] = {
+    name: f for name, f in (vars(windows) | globals()).items() if name[0].isupper() and isfunction(f)
+}
+_RULES |= dict.fromkeys(
+    ("ConvolutionDepthwise", "Deconvolution", "DepthwiseConvolution"), windows.Convolution
+)
+_RULES["Bias"] = Scale
+_OLD = {kind.lower(): kind for kind in (*_RULES, *_OPERATORS)}

@@ -6,19 +6,14 @@ reads (protobuf.dev/reference/protobuf/textformat-spec).
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from typing import Any, TypeVar
+
+from google.protobuf.text_format import ParseError, Tokenizer
 
 from pinnace.errors import ModelFormatError
 
 T = TypeVar("T", bool, int, float, str)
 
-_TOKEN = re.compile(
-    r"""(?P<space>(?:\s|\#[^\n]*)+)|(?P<name>[A-Za-z_]\w*)|(?P<number>[-+]?(?:\d|\.\d)[\w.]*(?:(?<=[eE])[-+]\d+)?)"""
-    r"""|(?P<text>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|(?P<mark>[{}<>\[\]:;,])""",
-    re.ASCII,
-)
 _DEPTH = 64
 _CLOSES = {"{": "}", "<": ">"}
 
@@ -61,79 +56,48 @@ class Message:
 
 def parse(text: str, where: str) -> Message:
     """Return the message of a text. Raises ModelFormatError with the line."""
-    tokens = _tokens(text, where)
-    whole = Message(where)
-    open_: list[tuple[Message, str]] = [(whole, "")]
-    token = next(tokens)
-    while True:
-        message, close = open_[-1]
-        kind, word, line = token
-        if word == close:
-            if not close:
-                return whole
-            open_.pop()
-            token = next(tokens)
-        elif word in (";", ",") and kind == "mark":
-            token = next(tokens)
-        elif kind == "name":
-            token = _field(tokens, message.fields.setdefault(word, []), open_, where)
+    tokens = Tokenizer(text.splitlines())
+    try:
+        return _message(tokens, where, "", 0)
+    except ParseError as error:
+        found = f"{tokens.token[:40]!r} is unexpected" if tokens.token else "the file ends inside a message"
+        what = f"line {error.GetLine()}: {found}: is it a network of Caffe in text (.prototxt)?"
+        raise ModelFormatError(f"{where}: {what}") from None
+
+
+def _message(tokens: Tokenizer, where: str, end: str, depth: int) -> Message:
+    """Read fields up to what ends a message, "" at the end of the file."""
+    if depth > _DEPTH:
+        raise ModelFormatError(f"{where}: messages are nested more than {_DEPTH} deep")
+    message = Message(where)
+    while not (tokens.TryConsume(end) if end else tokens.AtEnd()):
+        if tokens.TryConsume(";") or tokens.TryConsume(","):
+            continue
+        values = message.fields.setdefault(tokens.ConsumeIdentifier(), [])
+        tokens.TryConsume(":")
+        if (begin := tokens.token) in _CLOSES:
+            tokens.NextToken()
+            values.append(_message(tokens, where, _CLOSES[begin], depth + 1))
+        elif tokens.TryConsume("["):
+            while not tokens.TryConsume("]"):
+                values.append(_scalar(tokens))
+                tokens.TryConsume(",")
         else:
-            raise _unexpected(where, line, word)
+            values.append(_scalar(tokens))
+    return message
 
 
-def _field(
-    tokens: Iterator[tuple[str, str, int]], values: list[Any], open_: list[tuple[Message, str]], where: str
-) -> tuple[str, str, int]:
-    """Read what follows a field's name, up to a message that it opens; return the next token."""
-    kind, word, line = next(tokens)
-    if word == ":":
-        kind, word, line = next(tokens)
-    if word in _CLOSES:
-        if len(open_) > _DEPTH:
-            raise ModelFormatError(f"{where}: line {line}: messages are nested more than {_DEPTH} deep")
-        values.append(Message(where))
-        open_.append((values[-1], _CLOSES[word]))
-        return next(tokens)
-    if word != "[":
-        values.append(_scalar(kind, word, line, where))
-        return next(tokens)
-    while True:
-        kind, word, line = next(tokens)
-        if word == "]":
-            return next(tokens)
-        if word != ",":
-            values.append(_scalar(kind, word, line, where))
-
-
-def _tokens(text: str, where: str) -> Iterator[tuple[str, str, int]]:
-    """Yield kind, text and line of each token, and at the end empty ones."""
-    place, line = 0, 1
-    while place < len(text):
-        found = _TOKEN.match(text, place)
-        if found is None:
-            raise _unexpected(where, line, text[place])
-        if found.lastgroup != "space":
-            yield str(found.lastgroup), found[0], line
-        line += found[0].count("\n")
-        place = found.end()
-    while True:
-        yield "end", "", line
-
-
-def _scalar(kind: str, word: str, line: int, where: str) -> bool | int | float | str:
-    if kind == "text":
-        return word[1:-1]
-    if kind == "name":
-        return {"true": True, "false": False}.get(word, word)
-    if kind == "number":
-        for number in (int, float):
-            try:
-                return number(word.rstrip("fF") if number is float else word)
-            except ValueError:
-                continue
-    raise _unexpected(where, line, word)
-
-
-def _unexpected(where: str, line: int, word: str) -> ModelFormatError:
-    what = f"{word[:40]!r} is unexpected" if word else "the file ends inside a message"
-    return ModelFormatError(f"{where}: line {line}: {what}: is it a network of Caffe in text (.prototxt)?")
+def _scalar(tokens: Tokenizer) -> bool | int | float | str:
+    word = tokens.token
+    if word[:1] in ("'", '"'):
+        text: str = tokens.ConsumeString()
+        return text
+    if word[:1].isalpha() or word[:1] == "_":
+        value: bool | int | float | str = {"true": True, "false": False}.get(word, word)
+    else:
+        try:
+            value = int(word) if word.lstrip("+-").isdecimal() else float(word.rstrip("fF"))
+        except ValueError:
+            return tokens.ConsumeFloat()  # which tells the line
+    tokens.NextToken()
+    return value

@@ -14,7 +14,7 @@ from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 
 
-def convolution(b: Builder, layer: Layer) -> ir.Value:
+def Convolution(b: Builder, layer: Layer) -> ir.Value:
     """Convolution and Deconvolution: padding is the same on both sides."""
     p, x = layer.parameters, layer.x
     channels, group = b.static_shape(x)[1], p.get("group", 1)
@@ -41,7 +41,7 @@ def convolution(b: Builder, layer: Layer) -> ir.Value:
     )
 
 
-def inner_product(b: Builder, layer: Layer) -> ir.Value:
+def InnerProduct(b: Builder, layer: Layer) -> ir.Value:
     """InnerProduct: all axes from `axis` on are one."""
     p, x = layer.parameters, layer.x
     axis, out = axis_of(b, x, p.get("axis", 1)), p.get("num_output", 0)
@@ -55,7 +55,7 @@ def inner_product(b: Builder, layer: Layer) -> ir.Value:
     return y if axis == 1 else b.reshape(y, [*shape[:axis], out])
 
 
-def pooling(b: Builder, layer: Layer) -> ir.Value:
+def Pooling(b: Builder, layer: Layer) -> ir.Value:
     """Pooling: Caffe rounds up, and the windows beyond the input count what they cover."""
     p, x = layer.parameters, layer.x
     method = p.get("pool", "MAX")
@@ -100,7 +100,7 @@ def _pooled(
     return b.op("Mul", y, b.constant(prod(kernel) / np.outer(*counts), np.float32))
 
 
-def lrn(b: Builder, layer: Layer) -> ir.Value:
+def LRN(b: Builder, layer: Layer) -> ir.Value:
     """LRN within channels, or across them."""
     p = layer.parameters
     size, alpha, beta = p.get("local_size", 5), p.get("alpha", 1.0), p.get("beta", 0.75)

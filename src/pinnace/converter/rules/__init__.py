@@ -1,4 +1,4 @@
-"""The rules of the converter: an ONNX operator -> primitives of a dialect, or other operators.
+"""The rules of the converter: an ONNX operator -> primitives of MindSpore and MindSpore Lite.
 
     def GatherElements(op: Primitives, data: Tensor, indices: Tensor, axis: int = 0) -> Tensor:
         return op.GatherD(data, axis, indices)
@@ -7,16 +7,15 @@ A rule is a function with the name of its operator. Its parameters are the opera
 attributes by their names, bound as those of lowerings (`ops.table`); one that begins with an underscore is
 left aside, and an attribute that a rule does not take must have its default. What ONNX has moved from
 attributes to inputs over its versions is taken from either. Operators that differ in little share a rule
-(`operators`).
+(`operators`). A rule serves both dialects, unless it is entered for one alone (`only`).
 
 `op.GatherD(...)` writes a primitive, with its arguments in the order of `ops/signatures.jsonl`; those that
-have a default may be left out. Rules of parts write operators of ONNX instead, as lowerings do. A rule that
-refuses (`raise Unsupported`), or asks for values known only at run time, leaves the operator to those.
+have a default may be left out. A rule that refuses (`raise Unsupported`), or asks for values known only at
+run time, leaves the operator to `decompositions`, whose rules write operators of ONNX, as lowerings do.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
@@ -26,26 +25,29 @@ from typing import Any, TypeVar
 import onnx
 import onnx_ir as ir
 
-from pinnace.graph.nodes import DOMAIN
 from pinnace.ops.table import Primitive
 from pinnace.program import Dialect
 
 Rule = Primitive
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-MODULES = {
-    Dialect.MINDSPORE: ("mindspore", "networks", "detection", "shapes"),
-    Dialect.LITE: ("lite", "lite_networks", "integers", "kernels", "shapes"),
-}
-"""The modules with rules that write primitives of a dialect."""
-_PARTS = ("parts", "contraction", "places", "quantized", "recurrent", "resize", "sampling", "windows")
-PARTS = {Dialect.MINDSPORE: _PARTS, Dialect.LITE: ("lite_parts", *_PARTS)}
-"""The modules with rules that take operators apart into others."""
-_SHARED: defaultdict[str, dict[str, Rule]] = defaultdict(dict)
-"""The rules of several operators, by module and operator."""
+RULES = "rules"
+_RULE_MODULES = (
+    *("collectives", "detection", "elementwise", "indexing", "normalization", "padding", "products"),
+    *("quantized", "reductions", "resizing", "shapes", "windows"),
+)
+DECOMPOSITIONS = "decompositions"
+_DECOMPOSITION_MODULES = (
+    *("common", "einsum", "for_lite", "grid_sample", "ml", "places", "quantized", "recurrent", "resize"),
+    "windows",
+)
+_MODULES = {RULES: _RULE_MODULES, DECOMPOSITIONS: _DECOMPOSITION_MODULES}
+"""The modules with rules, by package."""
+_TABLE: dict[tuple[str, str, str, Dialect | None], Rule] = {}
+"""The rules by package, domain (`DOMAIN` in their module), operator, and the one dialect that has them."""
 
 
-def operators(*names: str, **others: object) -> Callable[[_F], _F]:
+def operators(*names: str, only: Dialect | None = None, **others: object) -> Callable[[_F], _F]:
     """Enter a rule for operators: of `names`, parted by blanks, and others with what is special to each.
 
     That is the rule's first parameter after the builder; the operator's name where nothing is.
@@ -54,42 +56,48 @@ def operators(*names: str, **others: object) -> Callable[[_F], _F]:
 
     def enter(rule: _F) -> _F:
         for name, given in special.items():
-            _SHARED[rule.__module__][name] = _rule(name, rule, given)
+            _enter(name, rule, only, given)
         return rule
 
     return enter
 
 
-def _rule(name: str, function: Callable[..., Any], *given: object) -> Rule:
+def rule(only: Dialect, name: str = "") -> Callable[[_F], _F]:
+    """Enter a rule for one dialect alone; its operator has its name unless another is given."""
+
+    def enter(function: _F) -> _F:
+        _enter(name or function.__name__, function, only)
+        return function
+
+    return enter
+
+
+def _enter(name: str, function: Callable[..., Any], only: Dialect | None, *given: object) -> None:
+    package, domain = function.__module__.split(".")[-2], function.__globals__.get("DOMAIN", "")
     # The name is no primitive's: arguments are checked by ONNX's schema.
-    return Primitive(f"ONNX's {name}", Dialect.MINDSPORE, function, given=given)
-
-
-def find(dialect: Dialect, op_type: str, domain: str = "") -> Rule | None:
-    """Return the rule that writes an operator with primitives of a dialect."""
-    if domain == DOMAIN and dialect is Dialect.MINDSPORE:
-        return _found(("ranks",), op_type)
-    return _found(MODULES[dialect], op_type) if domain in ("", "ai.onnx") else None
-
-
-def parts_of(dialect: Dialect, op_type: str, domain: str = "") -> Rule | None:
-    """Return the rule that takes an operator apart into others."""
-    if domain not in ("", "ai.onnx"):
-        return _found(("ml",), op_type) if domain == "ai.onnx.ml" else None
-    return _found(PARTS[dialect], op_type)
-
-
-def _found(modules: tuple[str, ...], op_type: str) -> Rule | None:
-    return next((rule for name in modules if (rule := table(name).get(op_type))), None)
+    _TABLE[package, domain, name, only] = Primitive(
+        f"ONNX's {name}", Dialect.MINDSPORE, function, given=given
+    )
 
 
 @cache
-def table(name: str) -> Mapping[str, Rule]:
-    """Return the rules of a module by operators."""
-    module = import_module(f"{__name__}.{name}")
-    functions = {n: f for n, f in vars(module).items() if n[0].isupper() and isfunction(f)}
-    own = {n: _rule(n, f) for n, f in functions.items() if f.__module__ == module.__name__}
-    return own | _SHARED[module.__name__]
+def table() -> Mapping[tuple[str, str, str, Dialect | None], Rule]:
+    """Return all rules."""
+    for package, names in _MODULES.items():
+        for name in names:
+            module = import_module(f"pinnace.converter.{package}.{name}")
+            entered = {entry.lowering for entry in _TABLE.values()}
+            for n, f in vars(module).items():
+                own = n[0].isupper() and isfunction(f) and f.__module__ == module.__name__
+                if own and f not in entered:
+                    _enter(n, f, None)
+    return _TABLE
+
+
+def find(package: str, dialect: Dialect, op_type: str, domain: str = "") -> Rule | None:
+    """Return the rule of a package for an operator."""
+    rules, key = table(), (package, "" if domain == "ai.onnx" else domain, op_type)
+    return rules.get((*key, dialect)) or rules.get((*key, None))
 
 
 def attributes(rule: Rule, node: ir.Node) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Rules of MindSpore's own dialect (see `rules`): NonMaxSuppression, Unique and RoiAlign."""
+"""NonMaxSuppression, Unique, RoiAlign and GridSample as primitives (see `rules`)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.converter.primitives import Primitives, number_of
+from pinnace.converter.rules import rule
+from pinnace.converter.rules.int32 import from_int32
 from pinnace.graph.failures import Unsupported
 from pinnace.ops.table import Tensor
+from pinnace.program import Dialect
 
 _MOST = 1 << 10
 """Pairs of a picture and a class that are written, each with a node of its own."""
 _ALL_SCORES = -3.4e38
 _INT64 = number_of(ir.DataType.INT64)
+_BORDERS = {"zeros": 0, "border": 1, "reflection": 2}
 
 
 def NonMaxSuppression(
@@ -27,7 +31,13 @@ def NonMaxSuppression(
     score: Tensor | None = None,
     center_point_box: int = 0,
 ) -> Tensor:
-    """A primitive for each class of each picture, whose results are joined."""
+    """In MindSpore a primitive for each class of each picture, whose results are joined."""
+    if op.lite:
+        most = op.constant(0, np.int64) if most is None else most
+        overlap = op.constant(0, np.float32) if overlap is None else overlap
+        rest = [] if score is None else [score]
+        found = op.NonMaxSuppression(boxes, scores, most, overlap, *rest, center_point_box=center_point_box)
+        return from_int32(op, found, ir.DataType.INT64)
     pictures, classes, _ = op.static_shape(scores)
     if not 0 < pictures * classes <= _MOST:
         raise Unsupported(f"is of {pictures} x {classes} pictures and classes, and {_MOST} can be written")
@@ -72,6 +82,7 @@ def _corners(op: Primitives, boxes: Tensor) -> Tensor:
     return op.Concat(tuple(ends), 2)
 
 
+@rule(Dialect.MINDSPORE)
 def Unique(op: Primitives, x: Tensor, axis: int | None = None, sorted: int = 1) -> tuple[Tensor, ...]:
     """The place of each element is the least of those that are equal to it."""
     count = math.prod(op.static_shape(x)) if axis is None else op.static_shape(x)[axis]
@@ -95,6 +106,7 @@ def Unique(op: Primitives, x: Tensor, axis: int | None = None, sorted: int = 1) 
     return y, first, op.Cast(op.Gather(rank, inverse, 0), _INT64), counts
 
 
+@rule(Dialect.MINDSPORE)
 def RoiAlign(
     op: Primitives,
     x: Tensor,
@@ -129,3 +141,18 @@ def RoiAlign(
         sample_num=sampling_ratio,
         roi_end_mode=int(shifted),
     )
+
+
+@rule(Dialect.MINDSPORE)
+def GridSample(
+    op: Primitives,
+    x: Tensor,
+    grid: Tensor,
+    align_corners: int = 0,
+    mode: str = "linear",
+    padding_mode: str = "zeros",
+) -> Tensor:
+    # Between two elements, MindSpore's nearest is the one that is further from zero.
+    if mode not in ("linear", "bilinear"):
+        raise Unsupported(f"has mode {mode}, and GridSampler is written for linear")
+    return op.op(f"GridSampler{op.rank(x) - 2}D", x, grid, 0, _BORDERS[padding_mode], bool(align_corners))

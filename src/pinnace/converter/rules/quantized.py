@@ -1,163 +1,117 @@
-"""Scales and offsets of quantized tensors (see `rules`)."""
+"""Quantized tensors in MindSpore Lite's dialect (see `rules`).
+
+A file says of an int8 tensor what its integers stand for (`Primitives.quantized`). ONNX writes the steps
+between both as nodes, which become `QuantDTypeCast`; `converter.finishing` lets the primitives between two of
+them compute in integers. A constant of integers is a weight like any other until it is written.
+"""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.converter.rules.windows import Windows
-from pinnace.graph.builder import Builder
+from pinnace.converter.finishing import Dequantized
+from pinnace.converter.primitives import Primitives, number_of, type_of
+from pinnace.converter.rules import layout, rule
 from pinnace.graph.failures import Unsupported
-from pinnace.ops.table import Dtype, Tensor
+from pinnace.ops.table import Tensor
+from pinnace.program import Dialect, Quantized, TypeInfo
 
-_FLOAT, _INT32 = ir.DataType.FLOAT, ir.DataType.INT32
+_BYTES = (ir.DataType.INT8, ir.DataType.UINT8)
+_WEIGHTS = (*_BYTES, ir.DataType.INT4, ir.DataType.INT16, ir.DataType.INT32)
+_DYNAMIC = 6
+"""The QuantType of nodes whose scales each run finds."""
 
 
+@rule(Dialect.LITE)
 def QuantizeLinear(
-    op: Builder,
+    op: Primitives,
     x: Tensor,
     scale: Tensor,
     zero: Tensor | None = None,
-    axis: int = 1,
-    block_size: int = 0,
-    output_dtype: int = 0,
+    _axis: int = 1,
+    _output_dtype: int = 0,
     _precision: int = 0,
     _saturate: int = 1,
 ) -> Tensor:
-    usual = ir.DataType.UINT8 if zero is None else op.dtype(zero)
-    to, dtype = ir.DataType(output_dtype) if output_dtype else usual, op.dtype(x)
-    if to.bitwidth < 8 or not to.is_integer():
-        raise Unsupported(f"is of element type {to.name}, and integers of 8 bits and more can be written")
-    whole = op.Round(x / op.cast(_beside(op, scale, x, axis, block_size), dtype))
-    if zero is not None:
-        whole = whole + op.cast(_beside(op, zero, x, axis, block_size), dtype)
-    limits = np.iinfo(to.numpy())
-    return op.cast(op.Clip(whole, float(limits.min), float(limits.max)), to)
+    """A tensor of floats as int8, of which the file says what they stand for."""
+    meaning = _meaning(op, scale, zero, ir.DataType.UINT8 if zero is None else zero.dtype)
+    if meaning.axis is not None or _readers(op) != {"DequantizeLinear"}:
+        raise Unsupported("has several scales, or other readers than DequantizeLinear: give it one scale")
+    last = layout.nhwc(op, x) if op.rank(x) == layout.IMAGE else x
+    cast = _cast(op, last, ir.DataType.FLOAT, ir.DataType.INT8)
+    op.quantized[op.name(cast)] = meaning
+    return layout.nchw(op, cast) if last is not x else cast
 
 
+@rule(Dialect.LITE)
 def DequantizeLinear(
-    op: Builder,
+    op: Primitives,
     x: Tensor,
     scale: Tensor,
     zero: Tensor | None = None,
     axis: int = 1,
-    block_size: int = 0,
-    output_dtype: int = 0,
+    _output_dtype: int = 0,
 ) -> Tensor:
-    far = op.cast(x, _FLOAT)
-    if zero is not None:
-        far = far - op.cast(_beside(op, zero, x, axis, block_size), _FLOAT)
-    y = far * op.cast(_beside(op, scale, x, axis, block_size), _FLOAT)
-    return op.cast(y, ir.DataType(output_dtype) if output_dtype else op.dtype(scale))
+    """The floats that integers stand for."""
+    if x.const_value is not None and x.dtype in _WEIGHTS and op.rank(x) > 0:
+        return op.weight(Dequantized(x.const_value, _meaning(op, scale, zero, x.dtype, axis)))
+    last = op.channels_last.get(op.names.get(x, ""), x)
+    if op.names.get(last) not in op.quantized:
+        raise Unsupported("reads integers that the model computes with: leave them to DequantizeLinear alone")
+    if op.quantized[op.names[last]] is None:
+        return x
+    y = _cast(op, last, ir.DataType.INT8, ir.DataType.FLOAT)
+    return y if last is x else layout.nchw(op, y)
 
 
-def MatMulInteger(
-    op: Builder, x: Tensor, w: Tensor, x_zero: Tensor | None = None, w_zero: Tensor | None = None
-) -> Tensor:
-    left = _from_zero(op, x, x_zero, _INT32, _row_of)
-    right, double = _from_zero(op, w, w_zero, _INT32), ir.DataType.DOUBLE
-    return op.cast(op.MatMul(op.cast(left, double), op.cast(right, double)), _INT32)
-
-
-def QLinearMatMul(
-    op: Builder,
-    x: Tensor,
-    x_scale: Tensor,
-    x_zero: Tensor,
-    w: Tensor,
-    w_scale: Tensor,
-    w_zero: Tensor,
-    y_scale: Tensor,
-    y_zero: Tensor,
-) -> Tensor:
-    left = _from_zero(op, x, x_zero, _FLOAT, _row_of) * _row_of(op, op.cast(x_scale, _FLOAT))
-    right = _from_zero(op, w, w_zero, _FLOAT) * op.cast(w_scale, _FLOAT)
-    return op.QuantizeLinear(op.MatMul(left, right), op.cast(y_scale, _FLOAT), y_zero)
-
-
-def ConvInteger(
-    op: Builder,
-    x: Tensor,
-    w: Tensor,
-    x_zero: Tensor | None = None,
-    w_zero: Tensor | None = None,
-    *,
-    group: int = 1,
-    given: Windows,
-) -> Tensor:
-    left = _from_zero(op, x, x_zero, _FLOAT)
-    right = _from_zero(op, w, w_zero, _FLOAT, _of_outputs)
-    return op.cast(_convolved(op, left, right, None, group, given), _INT32)
-
-
-def QLinearConv(
-    op: Builder,
-    x: Tensor,
-    x_scale: Tensor,
-    x_zero: Tensor,
-    w: Tensor,
-    w_scale: Tensor,
-    w_zero: Tensor,
-    y_scale: Tensor,
-    y_zero: Tensor,
-    bias: Tensor | None = None,
-    *,
-    group: int = 1,
-    given: Windows,
-) -> Tensor:
-    left = _from_zero(op, x, x_zero, _FLOAT) * x_scale
-    right = _from_zero(op, w, w_zero, _FLOAT, _of_outputs) * _of_outputs(op, w_scale, w)
-    added = None if bias is None else op.cast(bias, _FLOAT) * (x_scale * w_scale)
-    return op.QuantizeLinear(_convolved(op, left, right, added, group, given), y_scale, y_zero)
-
-
-def _convolved(op: Builder, x: Tensor, w: Tensor, bias: Tensor | None, group: int, given: Windows) -> Tensor:
-    over = given.over(op.rank(x) - 2)
-    sizes: dict[str, Any] = {"dilations": over.dilations, "pads": over.pads, "strides": over.strides}
-    return op.Conv(x, w, bias, auto_pad=over.auto_pad, group=group, **sizes)
-
-
-def _row_of(op: Builder, number: Tensor, _x: Tensor | None = None) -> Tensor:
-    """A number for each row of a product's first operand, or one for all, as an operand beside it."""
-    return op.Unsqueeze(number, [-1]) if op.rank(number) == 1 and op.shape(number) != (1,) else number
-
-
-def _of_outputs(op: Builder, number: Tensor, w: Tensor) -> Tensor:
-    """A number for each output channel of a weight, as an operand beside it."""
-    return _beside(op, number, w, 0)
-
-
-def _from_zero(
-    op: Builder,
-    x: Tensor,
-    zero: Tensor | None,
-    dtype: Dtype,
-    beside: Callable[[Builder, Tensor, Tensor], Tensor] = lambda _op, number, _x: number,
-) -> Tensor:
-    far = op.cast(x, dtype)
-    return far if zero is None else far - beside(op, op.cast(zero, dtype), x)
-
-
-def _beside(op: Builder, number: Tensor, x: Tensor, axis: int, block_size: int = 0) -> Tensor:
-    """Numbers of a tensor, of each index of an axis or of blocks of it, as an operand beside it."""
-    if op.rank(number) == 0:
-        return number
-    if block_size:
-        dims = list(op.static_shape(number))
-        at = axis % len(dims)
-        wide = op.Unsqueeze(number, [at + 1])
-        spread = op.Expand(wide, [*dims[: at + 1], block_size, *dims[at + 1 :]])
-        whole = op.Reshape(spread, [*dims[:at], dims[at] * block_size, *dims[at + 1 :]])
-        return op.Slice(whole, [0], [op.static_shape(x)[at]], [at])
-    if op.rank(number) > 1:
+@rule(Dialect.LITE)
+def DynamicQuantizeLinear(op: Primitives, x: Tensor) -> tuple[Tensor, ...]:
+    """A tensor of floats as int8 for products with weights of integers."""
+    known = [] if op.node is None else [node for node, _ in op.node.outputs[0].uses()]
+    products = [product for node in known for product, _ in node.outputs[0].uses()]
+    if _readers(op) != {"DequantizeLinear"} or any(not _is_product(node) for node in products):
         raise Unsupported(
-            "has scales of several dimensions without block_size, and those of one axis can be written"
+            "gives integers that not only products with constant weights read: dequantize them for others"
         )
-    if op.static_shape(number) == (1,):
-        return op.scalar(number)
-    dims = [1] * op.rank(x)
-    dims[axis] = -1
-    return op.Reshape(number, dims)
+    y = op.DynamicQuant(x, dst_type=number_of(ir.DataType.INT8), quantType=_DYNAMIC)
+    op.quantized[op.name(y)] = None
+    op.written[op.name(y)].types = (TypeInfo(ir.DataType.INT8, None),)
+    return y, y, y
+
+
+def _is_product(node: ir.Node) -> bool:
+    weight = node.inputs[1] if node.op_type in ("MatMul", "Gemm") else None
+    maker = None if weight is None else weight.producer()
+    whole = None if maker is None or maker.op_type != "DequantizeLinear" else maker.inputs[0]
+    return whole is not None and whole.const_value is not None
+
+
+def _readers(op: Primitives) -> set[str]:
+    """Return the operators that read results of the node that is raised, "" for the model's user."""
+    if op.node is None:
+        return {""}
+    read = {node.op_type for output in op.node.outputs for node, _ in output.uses()}
+    return read | {"" for output in op.node.outputs if output.is_graph_output()}
+
+
+def _cast(op: Primitives, x: Tensor, of: ir.DataType, to: ir.DataType) -> Tensor:
+    y = op.QuantDTypeCast(x, src_t=number_of(of), dst_t=number_of(to))
+    y.type, y.shape = ir.TensorType(to), x.shape
+    op.written[op.name(y)].types = (type_of(y),)
+    return y
+
+
+def _meaning(
+    op: Primitives, scale: Tensor, zero: Tensor | None, dtype: ir.DataType | None, axis: int = 0
+) -> Quantized:
+    """Return what integers stand for, those of uint8 as int8."""
+    scales, zeros = op.known(scale), None if zero is None else op.known(zero)
+    if scales is None or (zero is not None and zeros is None) or scales.ndim > 1 or dtype not in _WEIGHTS:
+        raise Unsupported(
+            "has scales known only at run time, in blocks, or of other integers: give one, or one a channel"
+        )
+    shift = 128 if dtype is ir.DataType.UINT8 else 0
+    whole = np.zeros(scales.shape, np.int64) if zeros is None else zeros.astype(np.int64)
+    points = tuple(int(z) - shift for z in whole.reshape(-1))
+    return Quantized(tuple(map(float, scales.reshape(-1))), points, axis if len(points) > 1 else None)

@@ -1,9 +1,10 @@
-"""Rules of both dialects, and what they stand on: shapes and bounds as MindSpore's primitives take them."""
+"""Operators that change or tell shapes as primitives (see `rules`), and what rules ask of shapes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,27 +12,238 @@ import onnx_ir as ir
 
 from pinnace.converter import partly
 from pinnace.converter.primitives import Primitives
+from pinnace.converter.rules import rule
+from pinnace.converter.rules.int32 import from_int32, in_int32, reshaped
+from pinnace.converter.rules.layout import joined, transposed
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
-from pinnace.ops.mindspore.math import is_float
 from pinnace.ops.table import Ints, Tensor
 from pinnace.ops.values import Value
 from pinnace.program import Dialect, TypeInfo
 
 _FAR = 1 << 62
+_INT64 = ir.DataType.INT64
+_FREE = "keeps several dimensions known only at run time: fix them by shapes of the inputs"
+
+
+def declared_dims(op: Builder) -> tuple[int | None, ...] | None:
+    """The shape that the file declares of the first result, None where it declares none."""
+    declared = op.declared[0] if op.declared else None
+    return None if declared is None else declared.shape
 
 
 def declared_shape(op: Builder) -> Ints | None:
     """The shape that the file declares of the first result, None where it is free in part."""
-    declared = op.declared[0] if op.declared else None
-    if declared is None or declared.shape is None:
-        return None
-    known = tuple(d for d in declared.shape if d is not None)
-    return known if len(known) == len(declared.shape) else None
+    declared = declared_dims(op)
+    known = tuple(d for d in declared or () if d is not None)
+    return None if declared is None or len(known) < len(declared) else known
 
 
-def target(op: Builder, data: Tensor, shape: Tensor, allowzero: int, keeps: bool = False) -> Value:
-    """The shape of a Reshape: 0 stands for the dimension at its place, also in the primitive if `keeps`."""
+def typed(op: Primitives, results: Any, *types: tuple[ir.DataType, Sequence[int | None] | None]) -> Any:
+    """The results of a primitive, with their element types and shapes; no shape is that of the operator's."""
+    values = results if isinstance(results, tuple) else (results,)
+    for value, (dtype, shape) in zip(values, types, strict=True):
+        shape = declared_dims(op) if shape is None else shape
+        value.type, value.shape = ir.TensorType(dtype), None if shape is None else ir.Shape(shape)
+    op.declare(*values)
+    return results
+
+
+def broadcast_to(op: Primitives, x: Tensor, shape: Ints) -> Tensor:
+    return x if op.shape(x) == shape else typed(op, op.BroadcastTo(x, shape), (op.dtype(x), shape))
+
+
+def flat(op: Primitives, x: Tensor) -> Tensor:
+    """A constant as a vector."""
+    known = op.known(x)
+    return op.Reshape(x, (-1,)) if known is None else op.constant(known.reshape(-1))
+
+
+def common(op: Primitives, x: Sequence[Tensor], rank: int) -> Tensor:
+    """The shape to which tensors are broadcast, known only at run time, in MindSpore Lite."""
+    whole: Tensor | None = None
+    for v in x:
+        sizes = op.Shape(v) if op.known(v) is None else op.constant(op.static_shape(v), np.int32)
+        if op.rank(v) < rank:
+            sizes = op.Concat([1] * (rank - op.rank(v)), sizes, axis=0)
+        whole = sizes if whole is None else op.Maximum(whole, sizes)
+    assert whole is not None
+    return whole
+
+
+# -- rules -----------------------------------------------------------------------------------------
+
+
+def Shape(op: Primitives, data: Tensor, start: int = 0, end: int | None = None) -> Tensor:
+    if start or end is not None:
+        raise Unsupported("takes a part of the shape, and the primitive gives all of it")
+    y = op.TensorShape(data)
+    return from_int32(op, y, _INT64) if op.lite else y
+
+
+@rule(Dialect.LITE)
+def Size(op: Primitives, data: Tensor) -> Tensor:
+    return from_int32(op, op.Size(data), _INT64)
+
+
+def Identity(op: Primitives, x: Tensor) -> Tensor:
+    return x
+
+
+def Dropout(
+    op: Primitives, data: Tensor, _ratio: Value = None, training_mode: bool = False, _seed: Value = None
+) -> Tensor:
+    check_inference(training_mode)
+    return data
+
+
+def check_inference(training_mode: bool) -> None:
+    if training_mode:
+        raise Unsupported("draws at random, as for training, and only a model for inference can be written")
+
+
+def Reshape(op: Primitives, data: Tensor, shape: Tensor, allowzero: int = 0) -> Tensor:
+    dims = _target(op, data, shape, allowzero)
+    known = isinstance(dims, tuple)
+    if op.mindspore:
+        return op.Reshape(data, dims)
+    if (allowzero and not _without_zeros(shape)) or (known and 0 in dims):
+        raise Unsupported("has dimensions of size zero, which Lite's Reshape takes for those of its input")
+    return reshaped(op, data, dims) if known else op.Reshape(data, in_int32(op, dims))
+
+
+def Flatten(op: Primitives, x: Tensor, axis: int = 1) -> Tensor:
+    dims = op.shape(x)
+    first, second = dims[:axis], dims[axis:]
+    if None in first and None in second:
+        raise Unsupported(_FREE)
+    rows, columns = (math.prod(d for d in part if d is not None) for part in (first, second))
+    return op.Reshape(x, (-1, columns) if None in first else (rows, -1 if None in second else columns))
+
+
+def Squeeze(op: Primitives, data: Tensor, axes: Value = None) -> Tensor:
+    at = known_ints(op, axes)
+    if at is None:
+        return reshaped(op, data, _declared_target(op))
+    if op.lite and op.dtype(data) is _INT64 and op.rank(data) == len(at):  # of which Lite has no Squeeze
+        return reshaped(op, data, ())
+    return op.Squeeze(data, axis=at)
+
+
+def Unsqueeze(op: Primitives, data: Tensor, axes: Value = None) -> Tensor:
+    at = known_ints(op, axes)
+    if at is None:
+        return reshaped(op, data, _declared_target(op))
+    for axis in sorted(a % (op.rank(data) + len(at)) for a in at):
+        data = op.Unsqueeze(data, axis=(axis,)) if op.lite else op.ExpandDims(data, axis)
+    return data
+
+
+def known_ints(op: Primitives, axes: Value) -> Ints | None:
+    """Axes that are known, none where none are given."""
+    if not isinstance(axes, Tensor):
+        return axes or ()
+    known = op.known(axes)
+    return None if known is None else tuple(map(int, known.reshape(-1)))
+
+
+def _declared_target(op: Primitives) -> Ints:
+    """The shape that the model declares of the result, of which one dimension may be free."""
+    declared = declared_dims(op)
+    if declared is None or declared.count(None) > 1 or (op.lite and 0 in declared):
+        raise Unsupported("has axes known only at run time, and the model declares no shape of the result")
+    return tuple(-1 if d is None else d for d in declared)
+
+
+def Transpose(op: Primitives, data: Tensor, perm: Ints | None = None) -> Tensor:
+    perm = perm or tuple(range(op.rank(data)))[::-1]
+    return transposed(op, data, perm) if op.lite else op.Transpose(data, perm)
+
+
+def Concat(op: Primitives, *inputs: Tensor, axis: int) -> Tensor:
+    """A Concat of the parts that have elements: MindSpore Lite waits forever for others."""
+    parts = [part for part in inputs if op.shape(part)[axis] != 0] or inputs
+    return joined(op, parts, axis) if op.lite else op.Concat(parts, axis)
+
+
+def Expand(op: Primitives, x: Tensor, shape: Tensor) -> Tensor:
+    dims = _broadcast_shape(op, x, shape)
+    if isinstance(dims, tuple):
+        return op.BroadcastTo(x, shape=dims)
+    return op.BroadcastTo(x, in_int32(op, dims)) if op.lite else op.DynamicBroadcastTo(x, dims)
+
+
+def Tile(op: Primitives, x: Tensor, repeats: Tensor) -> Tensor:
+    return op.TileFusion(x, in_int32(op, repeats)) if op.lite else op.Tile(x, repeats)
+
+
+def Slice(
+    op: Primitives,
+    data: Tensor,
+    starts: Tensor,
+    ends: Tensor,
+    axes: Tensor | None = None,
+    steps: Tensor | None = None,
+) -> Tensor:
+    if op.mindspore:
+        dims = known_ints(op, axes)
+        if dims is None:
+            raise Unsupported("has axes known only at run time, and StridedSlice wants them in the file")
+        return op.StridedSlice(data, *_cut(op, data, starts, ends, dims or None, steps))
+    (count,) = op.static_shape(starts)
+    at = range(count) if axes is None else in_int32(op, axes)
+    by = [1] * count if steps is None else in_int32(op, steps)
+    return op.StridedSlice(data, in_int32(op, starts), in_int32(op, ends), at, by)
+
+
+def Split(
+    op: Primitives, x: Tensor, split: Tensor | None = None, axis: int = 0, _num_outputs: int | None = None
+) -> Value:
+    sizes, at = _sizes_of_parts(op, x, split, axis), axis % op.rank(x)
+    count = len(sizes)
+    if op.lite:
+        return op.ops("Split", count, x, output_num=count, size_splits=sizes, axis=at)
+    if count == 1:
+        return x
+    dims: list[int | None] = list(op.shape(x))
+    if min(sizes) < max(sizes):  # MindSpore Lite 2.0 has no SplitWithSize
+        ends = [op.constant([end], np.int64) for end in (0, *np.cumsum(sizes))]
+        bounds = [_cut(op, x, *both, (axis,), None) for both in pairwise(ends)]
+        parts = tuple(op.StridedSlice(x, *bound) for bound in bounds)
+        each = [[*dims[:at], size, *dims[at + 1 :]] for size in sizes]
+    else:
+        parts = op.ops("Split", count, x, axis, count)
+        whole = dims[at]
+        dims[at] = None if whole is None else whole // count
+        each = [dims] * count
+    return typed(op, parts, *((op.dtype(x), shape) for shape in each))
+
+
+def Range(op: Primitives, *bounds: Tensor) -> Tensor:
+    """A Range, whose numbers are int64 or float32 in MindSpore."""
+    if op.lite:
+        return op.Range(*bounds)
+    dtype = op.dtype(bounds[0])
+    known = [op.known(x) for x in bounds]
+    numbers = [
+        op.TensorToScalar(x) if number is None else number.reshape(-1)[0].item()
+        for number, x in zip(known, bounds, strict=True)
+    ]
+    own = ir.DataType.FLOAT if dtype.is_floating_point() else _INT64
+    return op.cast(typed(op, op.Range(*numbers), (own, [None])), dtype)
+
+
+@rule(Dialect.LITE)
+def ConstantOfShape(op: Primitives, shape: Tensor, value: Value = None) -> Tensor:
+    number = op.constant(0, np.float32) if value is None else op.constant(value.numpy()[0])
+    return op.Fill(number, in_int32(op, shape))
+
+
+# -- what they stand on ----------------------------------------------------------------------------
+
+
+def _target(op: Primitives, data: Tensor, shape: Tensor, allowzero: int) -> Value:
+    """The shape of a Reshape: 0 stands for the dimension at its place, in Lite's primitive, too."""
     found = partly.dims(shape)
     fixed = declared_shape(op) if op.known(shape) is None else None
     if found is None or fixed is not None:
@@ -42,28 +254,18 @@ def target(op: Builder, data: Tensor, shape: Tensor, allowzero: int, keeps: bool
         whole[whole.index(None)] = -1
     if None not in whole:
         return tuple(whole)
-    if own and not keeps:
-        raise Unsupported("keeps several dimensions known only at run time: fix them by shapes of the inputs")
+    if own and op.mindspore:
+        raise Unsupported(_FREE)
     return shape
 
 
-def told(op: Builder, shape: Tensor) -> bool:
+def _without_zeros(shape: Tensor) -> bool:
     """True where some dimensions of a shape are known, and none of these is zero."""
     found = partly.dims(shape)
     return found is not None and 0 not in found
 
 
-def matrix(op: Builder, x: Tensor, axis: int) -> Ints:
-    """The two dimensions of a Flatten."""
-    dims = op.shape(x)
-    first, second = dims[:axis], dims[axis:]
-    if None in first and None in second:
-        raise Unsupported("keeps several dimensions known only at run time: fix them by shapes of the inputs")
-    rows, columns = (math.prod(d for d in part if d is not None) for part in (first, second))
-    return (-1, columns) if None in first else (rows, -1 if None in second else columns)
-
-
-def broadcast(op: Primitives, data: Tensor, shape: Tensor) -> Value:
+def _broadcast_shape(op: Primitives, data: Tensor, shape: Tensor) -> Value:
     """The shape of an Expand, to which both its input and `shape` are broadcast."""
     known = op.known(shape)
     if known is None:
@@ -72,7 +274,7 @@ def broadcast(op: Primitives, data: Tensor, shape: Tensor) -> Value:
     rank = max(len(own), len(dims))
     pairs = zip((1,) * (rank - len(own)) + own, (1,) * (rank - len(dims)) + dims, strict=True)
     sizes = tuple(-1 if w is None else w if d == 1 else d for w, d in pairs)
-    if -1 in sizes and op.dialect is Dialect.LITE and len(dims) >= len(own):  # of which it takes no -1
+    if -1 in sizes and op.lite and len(dims) >= len(own):  # of which it takes no -1
         return _at_least(op, data, op.constant(dims, np.int32))
     return sizes
 
@@ -85,29 +287,23 @@ def _at_least(op: Primitives, data: Tensor, shape: Tensor) -> Tensor:
             "has fewer dimensions, known only at run time, than its input: write those of size 1, too"
         )
     more = [0] * (count - len(own))
-    lite = op.dialect is Dialect.LITE
-    dtype = ir.DataType.INT32 if lite else ir.DataType.INT64
+    dtype = ir.DataType.INT32 if op.lite else _INT64
     if None not in own:  # 1 becomes any, nothing too
         least: list[Any] = [*more, *(0 if d == 1 else d for d in own)]
         return op.Maximum(op.cast(shape, dtype), op.constant(least, dtype.numpy()))
-    sizes = op.op("Shape" if lite else "TensorShape", data)
+    sizes = op.TensorShape(data)
     sizes.type, sizes.shape = ir.TensorType(dtype), ir.Shape([len(own)])
     ones = op.Equal(sizes, op.like(1, sizes))
-    rest = op.op("SubFusion" if lite else "Sub", sizes, op.cast(ones, dtype))
+    rest = op.Sub(sizes, op.cast(ones, dtype))
     if more:
         parts: Any = (op.constant(more, dtype.numpy()), rest)
-        rest = op.Concat(*parts, axis=0) if lite else op.Concat(parts, 0)
+        rest = op.Concat(*parts, axis=0) if op.lite else op.Concat(parts, 0)
     return op.Maximum(op.cast(shape, dtype), rest)
 
 
-def with_elements(op: Builder, x: Sequence[Tensor], axis: int) -> Sequence[Tensor]:
-    """The parts of a Concat that have elements: MindSpore Lite waits forever for others."""
-    return [part for part in x if op.shape(part)[axis] != 0] or x
-
-
-def cut(
-    op: Builder, data: Tensor, starts: Tensor, ends: Tensor, axes: Ints | None, steps: Ints | None
-) -> tuple[Value, Value, Ints]:
+def _cut(
+    op: Primitives, data: Tensor, starts: Tensor, ends: Tensor, axes: Ints | None, steps: Value
+) -> tuple[Value, Value, Value]:
     """The begins, ends and steps of a Slice for all dimensions."""
     rank = op.rank(data)
     first, last = op.known(starts), op.known(ends)
@@ -137,7 +333,7 @@ def _bounds(begin: int, end: int, step: int, size: int | None) -> tuple[int, int
     return places[0], places[-1] + 1 if step > 0 else places[-1] - 1 - (size if places[-1] == 0 else 0)
 
 
-def sizes_of(op: Builder, x: Tensor, split: Tensor | None, axis: int) -> Ints:
+def _sizes_of_parts(op: Primitives, x: Tensor, split: Tensor | None, axis: int) -> Ints:
     """The sizes of the parts of a Split, of which the last may be smaller."""
     count, known = len(op.declared), op.known(split)
     if known is not None:
@@ -156,52 +352,3 @@ def _declared_size(part: TypeInfo | None, axis: int) -> int:
     if size is None:
         raise Unsupported("has parts of a size known only at run time: fix it by shapes of the inputs")
     return size
-
-
-def declared(op: Builder) -> Ints:
-    """The shape that the file declares of the result, which must be fixed."""
-    shape = declared_shape(op)
-    if shape is None:
-        raise Unsupported("has axes known only at run time, and the model declares no shape of the result")
-    return shape
-
-
-def both_sides(pads: Ints, axes: Ints | None, rank: int) -> list[int]:
-    """Return the padding before each dimension, then after each."""
-    count = len(pads) // 2
-    whole = [0] * 2 * rank
-    for i, axis in enumerate(range(count) if axes is None else axes):
-        whole[axis % rank], whole[axis % rank + rank] = pads[i], pads[i + count]
-    return whole
-
-
-def last_first(pads: Sequence[int]) -> Ints:
-    """Return the padding before and after the last dimension, then the one before it, ..."""
-    rank = len(pads) // 2
-    return tuple(pads[i + side * rank] for i in reversed(range(rank)) for side in (0, 1))
-
-
-def check_signs(op: Builder, x: Tensor, fmod: int) -> None:
-    """Refuse a Mod of floats with the sign of the divisor."""
-    if is_float(op, x) and not fmod:
-        raise Unsupported(
-            "is of floats with the sign of the divisor, and FloorMod is of integers: set fmod to 1"
-        )
-
-
-def Identity(op: Builder, x: Tensor) -> Tensor:
-    return x
-
-
-def Dropout(
-    op: Builder, data: Tensor, _ratio: Value = None, training_mode: bool = False, _seed: Value = None
-) -> Tensor:
-    if training_mode:
-        raise Unsupported("draws at random, as for training, and only a model for inference can be written")
-    return data
-
-
-def GatherND(op: Primitives, data: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
-    if batch_dims:
-        raise Unsupported(f"has {batch_dims} batch dimensions, and GatherNd none")
-    return op.GatherNd(data, indices)

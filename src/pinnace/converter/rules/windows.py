@@ -1,151 +1,87 @@
-"""Convolutions and pools as ones that pad nothing and spread nothing (see `rules`)."""
+"""Convolutions and pools as primitives (see `rules`).
+
+MindSpore Lite 2.0 reads the padding that is written for MindSpore, too.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from itertools import product
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.converter.rules import operators
-from pinnace.graph.builder import Builder
+from pinnace.converter.decompositions.windows import Windows
+from pinnace.converter.primitives import Primitives, number_of
+from pinnace.converter.rules import operators, rule
+from pinnace.converter.rules.layout import IMAGE, image_format, nchw, nhwc
+from pinnace.converter.rules.shapes import typed
 from pinnace.graph.failures import Unsupported
 from pinnace.ops.mindspore.math import is_float
-from pinnace.ops.mindspore.pool import above_zero
-from pinnace.ops.table import Arguments, Ints, Tensor
+from pinnace.ops.table import Ints, Tensor
 from pinnace.ops.values import Value
-
-_FAR = 1 << 40
-"""An end of a slice beyond all elements."""
+from pinnace.program import Dialect
 
 
-class Windows(Arguments):
-    """The attributes of an operator over windows."""
-
-    auto_pad: str = "NOTSET"
-    dilations: Ints = ()
-    kernel_shape: Ints = ()
-    pads: Ints = ()
-    strides: Ints = ()
-    itself = False
-    """True where the padding is computed in the run, by the primitive."""
-
-    def over(self, size: int) -> Self:
-        """The same of `size` dimensions, with what is not given; VALID is a padding of nothing."""
-        given = self.pads and self.auto_pad == "NOTSET"
-        return self.but(
-            auto_pad="NOTSET" if self.auto_pad == "VALID" else self.auto_pad,
-            dilations=self.dilations or (1,) * size,
-            pads=self.pads if given else (0,) * 2 * size,
-            strides=self.strides or (1,) * size,
-        )
-
-    def in_run(self, op: Builder, x: Tensor) -> Self:
-        """The same for a primitive that pads itself, if it has to because the size of the image is free."""
-        itself = self.auto_pad == "SAME_UPPER" and None in op.shape(x)[2:]
-        return self.but(auto_pad="NOTSET", itself=True) if itself else self
-
-    def in_pairs(self) -> Ints:
-        """The padding before and after the first dimension, then the second, ..."""
-        if self.auto_pad != "NOTSET":
-            raise Unsupported(f"has auto_pad {self.auto_pad}, and primitives want the padding itself")
-        size = len(self.pads) // 2
-        return tuple(self.pads[i + side * size] for i in range(size) for side in (0, 1))
-
-    def explicit(self, op: Builder, x: Tensor, kernel: Sequence[int]) -> Ints:
-        """The padding before each dimension, then after each."""
-        if self.auto_pad == "NOTSET":
-            return self.pads
-        sizes = zip(_lengths(op, x), kernel, self.dilations, self.strides, strict=True)
-        needed = [max(0, (-(-n // step) - 1) * step + (k - 1) * d + 1 - n) for n, k, d, step in sizes]
-        return self.shared(needed, self.auto_pad == "SAME_UPPER")
-
-    @staticmethod
-    def shared(counts: Sequence[int], more_behind: bool) -> Ints:
-        """Halves of elements before each dimension, then after each; what is odd lies before or behind."""
-        less, more = [n // 2 for n in counts], [n - n // 2 for n in counts]
-        return (*less, *more) if more_behind else (*more, *less)
-
-
-def _lengths(op: Builder, x: Tensor) -> Ints:
-    """The sizes of an image's dimensions after batch and channels."""
-    sizes = tuple(d for d in op.shape(x)[2:] if d is not None)
-    if len(sizes) < op.rank(x) - 2:
-        raise Unsupported(f"needs {op.shape(x)[2:]} fixed: fix them by shapes of the inputs")
-    return sizes
-
-
-def _padded(op: Builder, x: Tensor, pads: Sequence[int], value: float = 0) -> Tensor:
-    """A tensor with `value` before and after its last dimensions."""
-    if not any(pads):
-        return x
-    size = len(pads) // 2
-    whole = [0, 0, *pads[:size], 0, 0, *pads[size:]]
-    return op.Pad(x, whole, op.like(value, x)) if value else op.Pad(x, whole)
+def _check_image(op: Primitives, x: Tensor) -> None:
+    if op.rank(x) != IMAGE:
+        raise Unsupported("is not over two dimensions, as Lite's primitive is")
 
 
 # -- convolutions ----------------------------------------------------------------------------------
 
 
 def Conv(
-    op: Builder, x: Tensor, weight: Tensor, bias: Tensor | None = None, *, group: int = 1, given: Windows
+    op: Primitives, x: Tensor, weight: Tensor, bias: Tensor | None = None, *, group: int = 1, given: Windows
 ) -> Tensor:
     size = op.rank(x) - 2
-    over = given.over(size)
-    if size == 1:
-        wide: dict[str, Any] = {"dilations": (1, *over.dilations), "strides": (1, *over.strides)}
-        wide |= {"pads": (0, over.pads[0], 0, over.pads[1])}
-        image, kernel = op.Unsqueeze(x, [2]), op.Unsqueeze(weight, [2])
-        y = op.Conv(image, kernel, bias, auto_pad=over.auto_pad, group=group, **wide)
-        return op.Squeeze(y, [2])
-    pads = over.explicit(op, x, op.static_shape(weight)[2:])
-    if over.auto_pad == "NOTSET" and size == 3:
-        return _by_depth(op, x, weight, bias, group, over)
-    if over.auto_pad == "NOTSET":
-        raise Unsupported(f"is over {size} dimensions, and 1, 2 and 3 can be written")
-    return op.Conv(x, weight, bias, dilations=over.dilations, group=group, pads=pads, strides=over.strides)
+    if size not in ((2,) if op.lite else (2, 3)):
+        raise Unsupported(f"is over {size} dimensions, and the primitives over 2, MindSpore's over 3, too")
+    over = given.over(size).in_run(op, x)
+    if op.mindspore:
+        return _convolved(op, x, weight, bias, over, group)
+    outputs, inputs, *_ = op.static_shape(weight)
+    sizes = {"in_channel": inputs * group, "out_channel": outputs}
+    return _convolved_in_lite(op, "Conv2DFusion", x, weight, bias, group, over, sizes)
 
 
-def _by_depth(
-    op: Builder, x: Tensor, weight: Tensor, bias: Tensor | None, group: int, over: Windows
+def _convolved(
+    op: Primitives, x: Tensor, weight: Tensor, bias: Tensor | None, over: Windows, group: int
 ) -> Tensor:
-    """A Conv over three dimensions as the sum of one over two for each depth of its kernel."""
-    x = _padded(op, x, [over.pads[0], 0, 0, over.pads[3], 0, 0])
-    depth, *sizes = _lengths(op, x)
-    outputs, inputs, kernel, *_ = op.static_shape(weight)
-    gap, stride = over.dilations[0], over.strides[0]
-    count = (depth - (kernel - 1) * gap - 1) // stride + 1
-    flat: dict[str, Any] = {"dilations": over.dilations[1:], "group": group, "strides": over.strides[1:]}
-    flat |= {"pads": [over.pads[i] for i in (1, 2, 4, 5)]}
-    parts = []
-    for i in range(kernel):
-        layers = op.Slice(x, [i * gap], [i * gap + (count - 1) * stride + 1], [2], [stride])
-        rows = op.reshape(op.transpose(layers, [0, 2, 1, 3, 4]), [-1, inputs * group, *sizes])
-        parts.append(op.Conv(rows, _at_depth(op, weight, i), None if i else bias, **flat))
-    total = op.Sum(*parts)
-    whole = op.reshape(total, [-1, count, outputs, *_lengths(op, total)])
-    return op.transpose(whole, [0, 2, 1, 3, 4])
-
-
-def _at_depth(op: Builder, weight: Tensor, i: int) -> Tensor:
-    """A kernel over two dimensions of one over three; of a constant, made when it is written."""
-    tensor = weight.const_value
-    if tensor is None:
-        return op.Gather(weight, op.constant(i, np.int64), axis=2)
-    dims = tensor.shape.numpy()
-    part = ir.LazyTensor(
-        lambda: ir.Tensor(np.ascontiguousarray(tensor.numpy()[:, :, i])),
-        tensor.dtype,
-        ir.Shape((*dims[:2], *dims[3:])),
+    """A convolution over 2 or 3 dimensions."""
+    channels, _, *kernel = op.static_shape(weight)
+    pads = over.in_pairs()
+    unit = (1, 1) if len(kernel) == 2 else ()
+    more: dict[str, Any] = {}
+    if not unit:
+        more = {"strides": (1, 1, *over.strides), "dilations": (1, 1, *over.dilations)}
+    y = op.op(
+        f"Conv{len(kernel)}D",
+        x,
+        weight,
+        out_channel=channels,
+        kernel_size=tuple(kernel),
+        mode=1,
+        pad_mode="same" if over.itself else "pad",
+        pad=pads,
+        pad_list=pads,
+        stride=(*unit, *over.strides),
+        dilation=(*unit, *over.dilations),
+        group=group,
+        groups=group,
+        **more,
     )
-    return op.weight(part)
+    typed(op, y, (op.dtype(x), None))
+    if bias is None:
+        return y
+    if unit:
+        return op.BiasAdd(y, bias, 0)
+    return op.Add(y, op.Reshape(bias, (-1, 1, 1, 1)))  # MindSpore loads no BiasAdd of volumes
 
 
+@rule(Dialect.LITE)
 def ConvTranspose(
-    op: Builder,
+    op: Primitives,
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
@@ -155,186 +91,176 @@ def ConvTranspose(
     output_shape: Ints = (),
     given: Windows,
 ) -> Tensor:
-    """A Conv of the input with zeros between its elements, and the kernel turned around."""
-    inputs, outputs, *kernel = op.static_shape(weight)
-    size = len(kernel)
-    over, more = given.over(size), output_padding or (0,) * size
-    reach = [(k - 1) * d for k, d in zip(kernel, over.dilations, strict=True)]
-    cut = over.pads
-    if output_shape or over.auto_pad != "NOTSET":
-        gone = [m + r + 1 - s for m, r, s in zip(more, reach, over.strides, strict=True)]
-        if output_shape:  # else the result is as long as the strides
-            wanted = zip(gone, over.strides, _lengths(op, x), output_shape[-size:], strict=True)
-            gone = [n + step * length - whole for n, step, length, whole in wanted]
-        cut = over.shared(gone, over.auto_pad == "SAME_UPPER")
-    before = [r - n for r, n in zip(reach, cut[:size], strict=True)]
-    rest = zip(reach, cut[size:], more, over.strides, strict=True)
-    added = [*before, *(r - n + m - (step - 1) for r, n, m, step in rest)]
-    wide = _padded(op, _with_gaps(op, x, over.strides), [max(0, n) for n in added])
-    axes = list(range(2, 2 + size))
-    if min(added) < 0:
-        starts, ends = [max(0, -n) for n in added[:size]], [min(0, n) or _FAR for n in added[size:]]
-        wide = op.Slice(wide, starts, ends, axes)
-    turned = op.Slice(weight, [-1] * size, [-_FAR] * size, axes, [-1] * size)
-    apart = op.reshape(turned, [group, inputs // group, outputs, *kernel])
-    swapped = op.transpose(apart, [0, 2, 1, *range(3, 3 + size)])
-    together = op.reshape(swapped, [group * outputs, inputs // group, *kernel])
-    return op.Conv(wide, together, bias, dilations=over.dilations, group=group)
+    _check_image(op, x)
+    if output_shape:
+        raise Unsupported("has an output_shape, which Lite's primitive lacks")
+    inputs, outputs, *_ = op.static_shape(weight)
+    sizes: dict[str, Any] = {"in_channel": inputs, "out_channel": outputs * group}
+    sizes |= {"output_paddings": output_padding or (0, 0)}
+    return _convolved_in_lite(op, "Conv2dTransposeFusion", x, weight, bias, group, given.over(2), sizes)
 
 
-def _with_gaps(op: Builder, x: Tensor, strides: Ints) -> Tensor:
-    """A tensor with zeros after each element of its last dimensions."""
-    for axis, stride in enumerate(strides, 2):
-        if stride > 1:
-            dims = op.shape(x)
-            pads = [0] * 2 * (len(dims) + 1)
-            pads[len(dims) + 1 + axis + 1] = stride - 1
-            apart = op.Pad(op.Unsqueeze(x, [axis + 1]), pads)
-            whole, length = op.dims(x), dims[axis]
-            whole[axis] = -1 if length is None else length * stride
-            x = op.reshape(apart, whole)
-    return x
-
-
-def Col2Im(
-    op: Builder,
+def _convolved_in_lite(
+    op: Primitives,
+    primitive: str,
     x: Tensor,
-    image_shape: Ints,
-    block_shape: Ints,
-    dilations: Ints = (),
-    pads: Ints = (),
-    strides: Ints = (),
+    weight: Tensor,
+    bias: Tensor | None,
+    group: int,
+    over: Windows,
+    sizes: dict[str, Any],
 ) -> Tensor:
-    """A ConvTranspose, whose kernels have a one for each place in a block."""
-    places, size = math.prod(block_shape), len(block_shape)
-    over = Windows(dilations=dilations, pads=pads, strides=strides).over(size)
-    batch, rows = op.shape(x)[:2]
-    if rows is None:
-        raise Unsupported("has a free number of channels: fix it by shapes of the inputs")
-    inside = [n + a + b for n, a, b in zip(image_shape, over.pads, over.pads[size:], strict=False)]
-    reach = [(k - 1) * d + 1 for k, d in zip(block_shape, over.dilations, strict=True)]
-    steps = list(zip(inside, reach, over.strides, strict=True))
-    counts = [(n - r) // step + 1 for n, r, step in steps]
-    ones = np.tile(np.eye(places), (rows // places, 1)).reshape(rows, 1, *block_shape)
-    blocks = op.reshape(x, [-1 if batch is None else batch, rows, *counts])
-    return op.ConvTranspose(
-        blocks,
-        op.constant(ones, op.dtype(x).numpy()),
-        output_padding=[n - (c - 1) * step - r for c, (n, r, step) in zip(counts, steps, strict=True)],
-        dilations=over.dilations,
-        pads=over.pads,
-        strides=over.strides,
-        group=rows // places,
+    pads = over.in_pairs()
+    y = op.op(
+        primitive,
+        nhwc(op, x),
+        nhwc(op, weight),
+        *([] if bias is None else [bias]),
+        format=image_format(op),
+        kernel_size=op.static_shape(weight)[2:],
+        stride=over.strides,
+        dilation=over.dilations,
+        pad_mode=int(over.itself),
+        pad_list=pads,
+        group=group,
+        **sizes,
     )
+    return nchw(op, y)
+
+
+@rule(Dialect.MINDSPORE)
+def DeformConv(
+    op: Primitives,
+    x: Tensor,
+    weight: Tensor,
+    offset: Tensor,
+    bias: Tensor | None = None,
+    mask: Tensor | None = None,
+    *,
+    group: int = 1,
+    offset_group: int = 1,
+    given: Windows,
+) -> Tensor:
+    """A convolution of one image with the elements at the places of a kernel and their offsets."""
+    if op.rank(x) != 4:
+        raise Unsupported(f"is over {op.rank(x) - 2} dimensions, and MindSpore's DeformableOffsets over 2")
+    over, kernel = given.over(2), op.static_shape(weight)[2:]
+    batch, _, rows, columns = op.static_shape(offset)
+    count = offset_group * math.prod(kernel)
+    pairs = op.Reshape(offset, (batch, count, 2, rows, columns))
+    down, right = (op.Gather(pairs, op.constant(i, np.int64), 2) for i in (0, 1))
+    if mask is None:
+        mask = op.constant(np.ones((batch, count, rows, columns)), op.dtype(x).numpy())
+    taken = op.DeformableOffsets(
+        x,
+        op.Concat((right, down, mask), 1),
+        strides=(1, 1, *over.strides),
+        pads=over.in_pairs(),
+        ksize=kernel,
+        dilations=(1, 1, *over.dilations),
+        deformable_groups=offset_group,
+    )
+    typed(op, taken, (op.dtype(x), None))
+    return _convolved(op, taken, weight, bias, Windows(strides=kernel).over(2), group)
 
 
 # -- pools -----------------------------------------------------------------------------------------
 
 
-@operators("MaxPool AveragePool")
+@rule(Dialect.MINDSPORE)
+def MaxPool(
+    op: Primitives, x: Tensor, ceil_mode: int = 0, storage_order: int = 0, *, given: Windows
+) -> Value:
+    over, pads = given.over(2).in_run(op, x), given.over(2).pads
+    if op.rank(x) != 4 or over.auto_pad != "NOTSET":
+        raise Unsupported("is not over two dimensions, or has an auto_pad that depends on the size")
+    if len(op.declared) > 1:
+        return _with_places(op, x, bool(ceil_mode), bool(storage_order), over)
+    if not is_float(op, x):
+        raise Unsupported("is of integers, and MindSpore's MaxPool of floats")
+    same = over.itself or (any(pads) and _is_same(op, x, over))
+    if (any(pads) and not same) or ceil_mode or max(over.dilations) > 1:
+        raise Unsupported("pads, rounds up, or has gaps in its windows, and MindSpore's MaxPool does not")
+    sizes: dict[str, Any] = {"kernel_size": (1, 1, *over.kernel_shape), "strides": (1, 1, *over.strides)}
+    return op.MaxPool(x, **sizes, pad_mode="SAME" if same else "VALID")
+
+
+def _is_same(op: Primitives, x: Tensor, over: Windows) -> bool:
+    """True for the padding of SAME_UPPER, which MindSpore's MaxPool computes itself."""
+    same = over.but(auto_pad="SAME_UPPER", dilations=(1, 1))
+    return None not in op.shape(x)[2:] and over.pads == same.explicit(op, x, over.kernel_shape)
+
+
+def _with_places(
+    op: Primitives, x: Tensor, ceil_mode: bool, by_columns: bool, over: Windows
+) -> tuple[Tensor, Tensor]:
+    """A MaxPool, and where in the whole tensor each element comes from."""
+    pads = over.pads
+    batch, channels, height, width = op.static_shape(x)
+    if pads[:2] != pads[2:] or any(2 * p > k for p, k in zip(pads, over.kernel_shape, strict=False)):
+        raise Unsupported(
+            f"pads by {pads}, and MaxPoolWithArgmaxV2 by the same on both sides, at most half a window"
+        )
+    sizes: dict[str, Any] = {"kernel_size": (1, 1, *over.kernel_shape), "strides": (1, 1, *over.strides)}
+    sizes |= {"pads": (1, 1, *pads[:2]), "dilation": (1, 1, *over.dilations)}
+    int64 = number_of(ir.DataType.INT64)
+    y, at = op.ops("MaxPoolWithArgmaxV2", 2, x, ceil_mode=ceil_mode, argmax_type=int64, **sizes)
+    if by_columns:
+        size = op.constant(width, np.int64)
+        at = op.Add(op.Mul(op.FloorMod(at, size), op.constant(height, np.int64)), op.FloorDiv(at, size))
+    first = np.arange(batch * channels).reshape(batch, channels, 1, 1) * height * width
+    return y, op.Add(at, op.constant(first, np.int64))
+
+
+@rule(Dialect.MINDSPORE)
+def AveragePool(
+    op: Primitives, x: Tensor, ceil_mode: int = 0, count_include_pad: int = 0, *, given: Windows
+) -> Tensor:
+    over = given.over(2).in_run(op, x)
+    rounded = ceil_mode or max(over.dilations) > 1 or (over.itself and count_include_pad)
+    if op.rank(x) != 4 or over.auto_pad != "NOTSET" or any(over.pads) or rounded:
+        raise Unsupported(
+            "pads, rounds up, has gaps in its windows, or is not over two dimensions, as AvgPool is"
+        )
+    return op.AvgPool(x, over.kernel_shape, over.strides, *["SAME"] * over.itself)
+
+
+@operators(only=Dialect.LITE, MaxPool="MaxPoolFusion", AveragePool="AvgPoolFusion")
 def _pool(
-    op: Builder,
-    op_type: str,
+    op: Primitives,
+    primitive: str,
     x: Tensor,
     ceil_mode: int = 0,
     count_include_pad: int = 0,
     _storage_order: int = 0,
     *,
     given: Windows,
-) -> Value:
-    if len(op.declared) > 1:
-        raise Unsupported(
-            "gives places, which are written of windows over two dimensions padded alike on both sides"
-        )
-    return _pooled(op, op_type, x, ceil_mode, count_include_pad, given)
-
-
-def LpPool(op: Builder, x: Tensor, ceil_mode: int = 0, p: int = 2, *, given: Windows) -> Tensor:
-    means = _pooled(op, "AveragePool", op.Pow(op.Abs(x), float(p)), ceil_mode, 2, given)
-    return op.Pow(means * math.prod(given.kernel_shape), 1 / p)
-
-
-def _pooled(op: Builder, op_type: str, x: Tensor, ceil_mode: int, counted: int, given: Windows) -> Value:
-    """A pool after padding; `counted` 1 counts what was padded, 2 also what windows reach beyond that."""
-    size = len(given.kernel_shape)
-    over = given.over(size)
-    added = over.explicit(op, x, over.kernel_shape)
-    beyond = [0] * 2 * size
-    if ceil_mode:
-        lengths = _lengths(op, x)
-        for i in range(size):
-            beyond[i + size] = _overhang(over, i, lengths[i], added[i], added[i + size])
-    if op_type == "MaxPool":
-        wide = _padded(op, x, [n + m for n, m in zip(added, beyond, strict=True)], _least(op, x))
-        return _unpadded(op, op_type, wide, over)
-    y = _unpadded(op, op_type, _padded(op, _padded(op, x, added), beyond), over)
-    if not any((*added, *beyond)) or counted == 2:
-        return y
-    ones = op.constant(np.ones((1, 1, *_lengths(op, x))), op.dtype(x).numpy())
-    there = _padded(op, _padded(op, ones, added, 1 if counted else 0), beyond)
-    return y / _unpadded(op, op_type, there, over)
-
-
-def _overhang(over: Windows, i: int, length: int, before: int, after: int) -> int:
-    """Return the elements that windows cover beyond the padding, where their number is rounded up."""
-    reach, stride = (over.kernel_shape[i] - 1) * over.dilations[i] + 1, over.strides[i]
-    inside = length + before + after
-    count = -(-(inside - reach) // stride) + 1
-    if (count - 1) * stride >= length + before:  # a window that begins in the padding is left out
-        count -= 1
-    return max(0, (count - 1) * stride + reach - inside)
-
-
-def _least(op: Builder, x: Tensor) -> float:
-    """Return a number that no element of a tensor is less than."""
-    if above_zero(x):
-        return 0.0  # the padding that MindSpore Lite 2.0 knows, too
-    kind = op.dtype(x).numpy()
-    return float(np.finfo(kind).min if np.issubdtype(kind, np.floating) else np.iinfo(kind).min)
-
-
-def _unpadded(op: Builder, op_type: str, x: Tensor, over: Windows) -> Tensor:
-    """A pool that pads nothing; of windows with gaps, or over many dimensions, from slices."""
-    kernel, strides = over.kernel_shape, over.strides
-    if max(over.dilations) > 1 or len(kernel) > 2 or not is_float(op, x):
-        parts = list(_elements(op, x, over))
-        return op.Max(*parts) if op_type == "MaxPool" else op.Sum(*parts) / len(parts)
-    if len(kernel) == 2:
-        return op.op(op_type, x, kernel_shape=kernel, strides=strides)
-    y = op.op(op_type, op.Unsqueeze(x, [2]), kernel_shape=(1, *kernel), strides=(1, *strides))
-    return op.Squeeze(y, [2])
-
-
-def _elements(op: Builder, x: Tensor, over: Windows) -> Iterator[Tensor]:
-    """Yield for each place in a window the elements of all windows."""
-    lengths, kernel = _lengths(op, x), over.kernel_shape
-    for place in product(*map(range, kernel)):
-        starts = [p * d for p, d in zip(place, over.dilations, strict=True)]
-        rest = [(k - 1 - p) * d for k, p, d in zip(kernel, place, over.dilations, strict=True)]
-        ends = [n - r for n, r in zip(lengths, rest, strict=True)]
-        yield op.Slice(x, starts, ends, list(range(2, 2 + len(kernel))), list(over.strides))
-
-
-def MaxUnpool(
-    op: Builder, x: Tensor, places: Tensor, *, kernel_shape: Ints, pads: Ints = (), strides: Ints = ()
 ) -> Tensor:
-    size, dims = len(kernel_shape), op.static_shape(x)
-    over = Windows(pads=pads, strides=strides).over(size)
-    sizes = zip(dims[2:], kernel_shape, over.pads, over.pads[size:], over.strides, strict=False)
-    whole = (*dims[:2], *((n - 1) * step + k - before - after for n, k, before, after, step in sizes))
-    nothing = op.cast(op.constant(np.zeros(math.prod(whole), np.float32)), op.dtype(x))
-    y = op.ScatterElements(nothing, op.Reshape(places, [-1]), op.Reshape(x, [-1]), axis=0)
-    return op.reshape(y, whole)
+    _check_image(op, x)
+    over = given.over(2).in_run(op, x)
+    if max(over.dilations) > 1 or len(op.declared) > 1 or (count_include_pad and any(over.pads)):
+        raise Unsupported("gives places, has dilations, or counts its padding, and Lite's pools do not")
+    pads = over.in_pairs()
+    y = op.op(
+        primitive,
+        nhwc(op, x),
+        format=image_format(op),
+        kernel_size=over.kernel_shape,
+        strides=over.strides,
+        pad_mode=int(over.itself),
+        pad=pads,
+        round_mode=ceil_mode,
+    )
+    return nchw(op, y)
 
 
-def GlobalAveragePool(op: Builder, x: Tensor) -> Tensor:
-    return op.ReduceMean(x, range(2, op.rank(x)), keepdims=1)
-
-
-def GlobalMaxPool(op: Builder, x: Tensor) -> Tensor:
-    return op.ReduceMax(x, range(2, op.rank(x)), keepdims=1)
-
-
-def GlobalLpPool(op: Builder, x: Tensor, p: int = 2) -> Tensor:
-    total = op.ReduceSum(op.Pow(op.Abs(x), float(p)), range(2, op.rank(x)), keepdims=1)
-    return op.Pow(total, 1 / p)
+@operators(only=Dialect.LITE, GlobalMaxPool="MaxPoolFusion", GlobalAveragePool="AvgPoolFusion")
+def _whole_pool(op: Primitives, primitive: str, x: Tensor) -> Tensor:
+    _check_image(op, x)
+    whole: dict[str, Any] = {
+        "format": image_format(op),
+        "strides": (1, 1),
+        "pad": (0, 0, 0, 0),
+        "global": True,
+    }
+    return nchw(op, op.op(primitive, nhwc(op, x), **whole))

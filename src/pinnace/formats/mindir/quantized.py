@@ -8,7 +8,7 @@ values; see `packing`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -48,31 +48,15 @@ _WRITTEN = {
 """The lists that MindSpore Lite wants: field and type of a number, and the number where none is given."""
 
 
-class WeightUse(NamedTuple):
-    """Use of a quantized weight by nodes: the axis of its channels, and whether it is quantized for storage
-    only.
-    """
-
-    axis: int | None = None
-    stored: bool = False
-
-
-def uses(nodes: list[Node]) -> dict[str, WeightUse]:
+def uses(nodes: list[Node]) -> dict[str, packing.Use]:
     """Return the use of each value that may be a quantized weight."""
-    found: dict[str, WeightUse] = {}
+    found: dict[str, packing.Use] = {}
     for node in nodes:
-        kind, gathered = node.attributes.get(KIND), node.attributes.get("axis")
+        gathered = node.attributes.get("axis")
+        axis_of_gather = gathered if isinstance(gathered, int) else 0
         for position, name in enumerate(node.inputs):
-            before = found.get(name, WeightUse())
-            axis = quantized_axis(
-                node.primitive,
-                position,
-                node.attributes,
-                Layout.NCHW,
-                gathered if isinstance(gathered, int) else 0,
-            )
-            kept = before.axis if kind == 0 else packing.shared_axis(before.axis, axis)
-            found[name] = WeightUse(kept, kind in packing.STORAGE_ONLY or before.stored)
+            axis = quantized_axis(node.primitive, position, node.attributes, Layout.NCHW, axis_of_gather)
+            found[name] = found.get(name, packing.Use()).by(node.attributes.get(KIND), axis)
     return found
 
 
@@ -97,7 +81,7 @@ def of_results(nodes: list[Node]) -> dict[str, Quantized | None]:
     return {name: meaning for name, meaning in found.items() if isinstance(meaning, Quantized)}
 
 
-def meaning(tensor: Proto, use: WeightUse) -> Quantized | None:
+def meaning(tensor: Proto, use: packing.Use) -> Quantized | None:
     """Return the quantization of a weight if nodes compute with its integers, else None."""
     rows = _rows(tensor)
     return packing.quantized(rows, use.axis or 0) if rows and not use.stored and not _packed(tensor) else None
@@ -106,7 +90,7 @@ def meaning(tensor: Proto, use: WeightUse) -> Quantized | None:
 def unpacked(
     tensor: Proto,
     dtype: ir.DataType,
-    use: WeightUse,
+    use: packing.Use,
     raw: ir.TensorProtocol,
     budget: packing.ElementBudget,
     error: Callable[[str], ModelFormatError],
@@ -119,7 +103,7 @@ def unpacked(
     return packing.float32(raw.name or "", shape, lambda: pack.unpack(np.asarray(raw.numpy())))
 
 
-def is_stored(tensor: Proto, use: WeightUse) -> bool:
+def is_stored(tensor: Proto, use: packing.Use) -> bool:
     """Return True if a weight must be unpacked."""
     rows = _rows(tensor)
     return _packed(tensor) or (bool(rows) and meaning(tensor, use) is None)

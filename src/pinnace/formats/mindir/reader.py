@@ -40,26 +40,9 @@ _NEWEST = max(number_of("Version").values())
 _OWN_FILE = ""  # the location of the model's own bytes
 
 DTYPES = {
-    number_of("TensorProto.DataType")[name]: dtype
-    for name, dtype in {
-        "FLOAT": ir.DataType.FLOAT,
-        "UINT8": ir.DataType.UINT8,
-        "INT8": ir.DataType.INT8,
-        "UINT16": ir.DataType.UINT16,
-        "INT16": ir.DataType.INT16,
-        "INT32": ir.DataType.INT32,
-        "INT64": ir.DataType.INT64,
-        "STRING": ir.DataType.STRING,
-        "BOOL": ir.DataType.BOOL,
-        "FLOAT16": ir.DataType.FLOAT16,
-        "DOUBLE": ir.DataType.DOUBLE,
-        "FLOAT64": ir.DataType.DOUBLE,
-        "UINT32": ir.DataType.UINT32,
-        "UINT64": ir.DataType.UINT64,
-        "COMPLEX64": ir.DataType.COMPLEX64,
-        "COMPLEX128": ir.DataType.COMPLEX128,
-        "BFLOAT16": ir.DataType.BFLOAT16,
-    }.items()
+    number: ir.DataType["DOUBLE" if name == "FLOAT64" else name]
+    for name, number in number_of("TensorProto.DataType").items()
+    if name not in ("UNDEFINED", "QINT4X2")
 }
 """Element types by MindIR's numbers."""
 _KINDS = {value: key for key, value in number_of("AttributeProto.AttributeType").items()}
@@ -91,8 +74,6 @@ def _reference(offset: int, length: int) -> bytes:
 
 
 class _MindirReader:
-    """Reads one file."""
-
     def __init__(self, source: Source, model: Proto) -> None:
         self.source, self.model = source, model
         self._budget = packing.ElementBudget(source)
@@ -101,7 +82,6 @@ class _MindirReader:
         self.constants: dict[str, Literal] = {}
 
     def program(self) -> Program:
-        """Return the whole model."""
         main = self._function(self.model.graph)
         functions = {main.name: main, **{g.name: self._function(g) for g in self.model.functions}}
         lite = any(self._is_lite(n) for f in functions.values() for n in f.nodes)
@@ -143,9 +123,8 @@ class _MindirReader:
 
     def _function(self, graph: Proto) -> Function:
         def weight(proto: Proto) -> ir.TensorProtocol:
-            """Decode a parameter."""
             name = proto.name.removeprefix(f"{graph.name}:")
-            use = uses.get(proto.name, quantized.WeightUse())
+            use = uses.get(proto.name, packing.Use())
             if quantized.is_stored(proto, use):
                 return self._unpacked(proto, name, use)
             return self._tensor(proto, name)
@@ -160,7 +139,7 @@ class _MindirReader:
                 nodes.append(self._node(node))
         whole = [p for p in graph.parameter if p.quant_params]
         uses = quantized.uses(nodes) if whole else {}
-        meanings = {p.name: quantized.meaning(p, uses.get(p.name, quantized.WeightUse())) for p in whole}
+        meanings = {p.name: quantized.meaning(p, uses.get(p.name, packing.Use())) for p in whole}
         meanings |= quantized.of_results(nodes) if whole else {}
         return Function(
             name=graph.name,
@@ -196,7 +175,6 @@ class _MindirReader:
         name, shared = primitive or (op_type, {})
 
         def protos() -> dict[str, Proto]:
-            """Return the messages of all attributes."""
             own = {a.name: a for a in (*node.attribute, *node.node_attr)}
             own.pop(_DECLARED, None)
             return {**shared, **own}
@@ -269,7 +247,7 @@ class _MindirReader:
     def _type_or_tensor(self, tensor: Proto, name: str) -> Any:
         """Return a tensor, an element type, which is a scalar without a value, or a quantization."""
         if tensor.quant_params:
-            return quantized.meaning(tensor, quantized.WeightUse())
+            return quantized.meaning(tensor, packing.Use())
         if not tensor.dims and not tensor.raw_data and not tensor.HasField("external_data"):
             dtype = DTYPES.get(tensor.data_type)
             if dtype is not None and not any(getattr(tensor, field) for field in _INLINE):
@@ -288,11 +266,10 @@ class _MindirReader:
             return FunctionRef(text[len(_REF) :]) if text.startswith(_REF) else text
         return None
 
-    def _unpacked(self, tensor: Proto, name: str, use: quantized.WeightUse) -> ir.TensorProtocol:
+    def _unpacked(self, tensor: Proto, name: str, use: packing.Use) -> ir.TensorProtocol:
         """Return a weight that is packed, or quantized for storage only."""
 
         def error(what: str) -> ModelFormatError:
-            """Return an error about the tensor."""
             return ModelFormatError(f"{self.source.name}: tensor {name!r} {what}")
 
         outside = tensor.external_data if tensor.HasField("external_data") else None
@@ -382,12 +359,10 @@ def _one_or_all(many: Sequence[_T], one: _T) -> _T | tuple[_T, ...]:
 def _inline(
     where: str, tensor: Proto, name: str, dtype: ir.DataType, shape: tuple[int, ...]
 ) -> ir.TensorProtocol:
-    for field in () if tensor.raw_data else _INLINE:
-        values = getattr(tensor, field)
-        if values:
-            import numpy as np
+    raw = tensor.raw_data
+    values = () if raw else next((v for field in _INLINE if (v := getattr(tensor, field))), ())
+    if values:
+        import numpy as np
 
-            return Source(where, memoryview(np.asarray(values, dtype.numpy()).tobytes())).tensor(
-                name, dtype, shape, 0, len(values) * dtype.bitwidth // 8
-            )
-    return Source(where, memoryview(tensor.raw_data)).tensor(name, dtype, shape, 0, len(tensor.raw_data))
+        raw = np.asarray(values, dtype.numpy()).tobytes()
+    return Source(where, memoryview(raw)).tensor(name, dtype, shape, 0, len(raw))

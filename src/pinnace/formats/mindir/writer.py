@@ -87,8 +87,6 @@ def _write_beside(file: BinaryIO, program: Program) -> dict[int, int]:
 
 
 class _Messages:
-    """Writes one file."""
-
     def __init__(self, program: Program) -> None:
         self.program = program
         self.primitives: dict[tuple[str, str], Proto] = {}

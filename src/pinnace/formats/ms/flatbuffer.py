@@ -48,7 +48,6 @@ class Table:
         self._values: dict[str, Any] = {}
 
     def __getitem__(self, field: str) -> Any:
-        """Return the value of a field."""
         return self._values[field]
 
     @property
@@ -110,7 +109,6 @@ class Buffer:
         return table.at + int(_U16.unpack_from(self.data, vtable + 4 + 2 * field.slot)[0])
 
     def copy(self, span: Span, table: Table) -> bytes:
-        """Return the bytes of a span."""
         self._spend(span.length, span.offset, table)
         return bytes(self.data[span.offset : span.offset + span.length])
 

@@ -57,8 +57,6 @@ def read(source: Source) -> Program:
 
 
 class _MsReader:
-    """Reads one file."""
-
     def __init__(self, root: Table, source: Source) -> None:
         self.root = root
         self.source = source
@@ -75,7 +73,6 @@ class _MsReader:
         self._constants: dict[int, ir.TensorProtocol | None] = {}
 
     def program(self) -> Program:
-        """Return the whole model."""
         functions = [self._graph(n, g) for n, g in zip(self.functions, self.graphs, strict=True)]
         main = functions[0] if functions else self._whole()
         framework = self.root["fmkType"]
@@ -169,34 +166,28 @@ class _MsReader:
         if index in self._computed:
             return None  # tensors without elements have no data, either
         if index not in self._constants:
-            use = self._uses.get(index, tensors.ConstantUse())
+            use = self._uses.get(index, packing.Use())
             self._constants[index] = tensors.constant(self.tensors[index], self.source, use, self._budget)
         return self._constants[index]
 
     def _quantized(self, used: set[int], tables: Sequence[Table]) -> dict[str, Quantized]:
         """Return the quantization of tensors that are used or computed."""
         indices = used | {i for t in tables for i in self._indices(t, "outputIndex")}
-        found = {
-            i: tensors.quantized(self.tensors[i], self._uses.get(i, tensors.ConstantUse())) for i in indices
-        }
+        found = {i: tensors.quantized(self.tensors[i], self._uses.get(i, packing.Use())) for i in indices}
         return {self.names[i]: q for i, q in sorted(found.items()) if q is not None}
 
-    def _find_uses(self) -> dict[int, tensors.ConstantUse]:
+    def _find_uses(self) -> dict[int, packing.Use]:
         """Return the use of each tensor that nodes read."""
-        uses: dict[int, tensors.ConstantUse] = {}
+        uses: dict[int, packing.Use] = {}
         for table in self.nodes:
             inputs, outputs = self._indices(table, "inputIndex"), self._indices(table, "outputIndex")
-            stored = table["quantType"] in packing.STORAGE_ONLY
-            used = (*inputs, *outputs)
-            in_float32 = any(self.tensors[i]["dataType"] == DataType.FLOAT32.value for i in used)
+            kind = table["quantType"]
+            in_float32 = any(
+                self.tensors[i]["dataType"] == DataType.FLOAT32.value for i in (*inputs, *outputs)
+            )
             for position, index in enumerate(inputs):
-                before = uses.get(index, tensors.ConstantUse())
-                axis = before.channel_axis
-                if table["quantType"]:
-                    axis = packing.shared_axis(axis, self._channel_axis(table, position, inputs))
-                uses[index] = tensors.ConstantUse(
-                    axis, stored or before.stored, in_float32 or before.in_float32
-                )
+                axis = self._channel_axis(table, position, inputs) if kind else 0
+                uses[index] = uses.get(index, packing.Use()).by(kind, axis, in_float32)
         return uses
 
     def _channel_axis(self, node: Table, position: int, inputs: tuple[int, ...]) -> int:
@@ -209,7 +200,7 @@ class _MsReader:
     def _integer(self, index: int) -> npt.NDArray[np.generic] | None:
         """Return a tensor that is one integer in the file, else None."""
         value = tensors.constant(
-            self.tensors[index], self.source, tensors.ConstantUse(), packing.ElementBudget(self.source)
+            self.tensors[index], self.source, packing.Use(), packing.ElementBudget(self.source)
         )
         return value.numpy() if value is not None and value.size == 1 and value.dtype.is_integer() else None
 

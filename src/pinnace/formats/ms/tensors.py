@@ -8,7 +8,6 @@ access (see `packing`).
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 import onnx_ir as ir
@@ -35,20 +34,8 @@ _INTEGERS = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16)
 """Element types that can be computed with while quantized; constants may also be INT32, like biases."""
 
 
-class ConstantUse(NamedTuple):
-    """Use of a constant by nodes.
-
-    `channel_axis` is the axis of per-channel scales. `stored` means that nodes need dequantized values,
-    `in_float32` that they compute in float32 whatever float type is stored.
-    """
-
-    channel_axis: int | None = None
-    stored: bool = False
-    in_float32: bool = False
-
-
 def constant(
-    tensor: Table, source: Source, use: ConstantUse, budget: packing.ElementBudget
+    tensor: Table, source: Source, use: packing.Use, budget: packing.ElementBudget
 ) -> ir.TensorProtocol | None:
     """Return the data of a tensor; None if the graph computes it.
 
@@ -74,7 +61,7 @@ def constant(
     return stored
 
 
-def quantized(tensor: Table, use: ConstantUse) -> Quantized | None:
+def quantized(tensor: Table, use: packing.Use) -> Quantized | None:
     """Return the quantization of a tensor if nodes compute with its integers, else None."""
     dtype = DTYPES.get(tensor["dataType"])
     constant = bool(tensor["data"].length or tensor["externalData"])
@@ -83,7 +70,7 @@ def quantized(tensor: Table, use: ConstantUse) -> Quantized | None:
         return None
     if constant and (use.stored or _kind(tensor) != "NONE"):
         return None
-    meaning = packing.quantized(rows, use.channel_axis or 0)
+    meaning = packing.quantized(rows, use.axis or 0)
     limits = np.iinfo(dtype.numpy())
     if meaning is not None and not all(limits.min <= z <= limits.max for z in meaning.zero_point):
         # The converter of release 2.0.0 writes three random bytes here for ONNX's QuantizeLinear.
@@ -96,7 +83,7 @@ def _kind(tensor: Table) -> str:
     return schema.load().name_of("WeightQuantCompressType", tensor["weightQuantCompressType"])
 
 
-def _pack(tensor: Table, dtype: ir.DataType, shape: tuple[int, ...], use: ConstantUse) -> packing.Pack | None:
+def _pack(tensor: Table, dtype: ir.DataType, shape: tuple[int, ...], use: packing.Use) -> packing.Pack | None:
     """Return the packing of a constant, or None if its data has the declared type."""
     if tensor["enableHuffmanCode"] or tensor["quantClusters"]:
         what = f"{tensor['name']!r} is Huffman coded or clustered, which is not supported"
@@ -108,11 +95,10 @@ def _pack(tensor: Table, dtype: ir.DataType, shape: tuple[int, ...], use: Consta
         return None
 
     def error(what: str) -> ModelFormatError:
-        """Return an error about the tensor's packing."""
         field = "quantParams" if plain else "weightQuantCompressType"
         return tensor.error(field, f"{tensor['name']!r} {what}")
 
-    return packing.of(kind, shape, dtype, rows, use.channel_axis or 0, error)
+    return packing.of(kind, shape, dtype, rows, use.axis or 0, error)
 
 
 def _declared(tensor: Table) -> tuple[ir.DataType, tuple[int, ...]]:

@@ -45,8 +45,6 @@ def _refused(program: Program, what: str, reason: str, node: str = "") -> Unsupp
 
 
 class _Tables:
-    """Writes one file."""
-
     def __init__(self, program: Program) -> None:
         self.program = program
         functions = [program.main, *(f for f in program.functions.values() if f is not program.main)]
@@ -57,7 +55,6 @@ class _Tables:
         self.nodes: list[dict[str, Any]] = []
 
     def root(self) -> dict[str, Any]:
-        """Return the file's root table."""
         graphs = [self._graph(f) for f in self.functions]
         main = graphs[0]
         for place, name in zip(main["outputIndices"], self.program.output_names, strict=False):

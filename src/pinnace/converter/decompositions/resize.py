@@ -11,15 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.converter import partly
-from pinnace.converter.primitives import Primitives
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.ops.table import Arguments, Ints, Tensor
 from pinnace.ops.values import Value
-
-_IMAGE = 4
-"""Dimensions of an image."""
 
 
 class Resizing(Arguments):
@@ -201,36 +196,3 @@ def _weights(op: Builder, at: Tensor, scale: Tensor, size: float | Tensor, how: 
     if less is None and not how.exclude_outside:
         return weights
     return weights / op.ReduceSum(weights, [1], keepdims=1)
-
-
-def exact_size(
-    op: Primitives, x: Tensor, scales: Tensor | None, sizes: Tensor | None, axes: Ints | None
-) -> Ints | Tensor:
-    """The height and width of a Resize of pictures whose scales are those of the sizes."""
-    dims, over = op.shape(x), axes or tuple(range(op.rank(x)))
-    by_scale = scales is not None and op.shape(scales) != (0,)
-    if len(dims) != _IMAGE or {2, 3} - set(over):
-        raise Unsupported("is not over height and width, as MindSpore's primitives are")
-    at = [over.index(axis) for axis in (2, 3)]
-    if not by_scale:
-        assert sizes is not None
-        found = partly.dims(sizes) or (None,) * len(over)
-        if any(found[i] != dims[a] for i, a in enumerate(over) if a < 2):
-            raise Unsupported("resizes more than height and width")
-        whole = tuple(n for i in at if (n := found[i]) is not None)
-        return whole if len(whole) == 2 else op.Gather(sizes, op.constant(at, np.int64), 0)
-    factors = op.known(scales)
-    if factors is None or any(factors[i] != 1 for i, a in enumerate(over) if a < 2):
-        raise Unsupported("has scales of more than height and width, or known only at run time")
-    pair = [float(factors[i]) for i in at]
-    free = None in dims[2:]
-    wanted = [n * (1 if free else d or 0) for n, d in zip(pair, dims[2:], strict=True)]
-    if any(abs(w - round(w)) > 1e-4 for w in wanted):
-        raise Unsupported(
-            "has scales that are not the quotients of the sizes, which is what MindSpore's primitives have"
-        )
-    if not free:
-        return round(wanted[0]), round(wanted[1])
-    own = op.Gather(op.TensorShape(x), op.constant([2, 3], np.int64), 0)
-    own.type = ir.TensorType(ir.DataType.INT64)
-    return op.Mul(own, op.constant([round(n) for n in pair], np.int64))

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.converter.rules.resize import cubic
+from pinnace.converter.decompositions.resize import cubic
+from pinnace.converter.rules.shapes import declared_dims
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.ops.table import Tensor
@@ -104,7 +105,7 @@ def _tap(op: Builder, place: Tensor, weight: Tensor | None, border: _Border) -> 
 
 
 def AffineGrid(op: Builder, theta: Tensor, _size: Tensor, align_corners: int = 0) -> Tensor:
-    declared = op.declared[0].shape if op.declared and op.declared[0] else None
+    declared = declared_dims(op)
     if declared is None or None in declared:
         raise Unsupported("has a size known only at run time: fix it by shapes of the inputs")
     sizes = [d for d in declared[1:-1] if d is not None]

@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.converter.rules import operators, parts
+from pinnace.converter.decompositions import common
+from pinnace.converter.rules import operators, rule
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.ops.table import Tensor
 from pinnace.ops.values import Value
+from pinnace.program import Dialect
 
 _ARCTANGENT = (
     0.0028662257,
@@ -41,16 +43,16 @@ _OF_ONE: Mapping[str, Callable[[Builder, Tensor], Value]] = {
     "Atan": lambda op, x: _arctangent(op, x),
     "Asin": lambda op, x: _arctangent(op, x / op.Sqrt(1.0 - x * x)),
     "Acos": lambda op, x: np.pi / 2 - _arctangent(op, x / op.Sqrt(1.0 - x * x)),
-    "Softsign": lambda op, x: x / (op.Abs(x) + 1.0),
     "BitwiseNot": lambda op, x: _from_bits(op, 1 - _bits(op, x), x),
 }
 
 
-@operators(**_OF_ONE)
+@operators(only=Dialect.LITE, **_OF_ONE)
 def _of_one(op: Builder, value: Callable[[Builder, Tensor], Value], x: Tensor) -> Value:
     return value(op, x)
 
 
+@rule(Dialect.LITE)
 def IsInf(op: Builder, x: Tensor, detect_negative: int = 1, detect_positive: int = 1) -> Tensor:
     if detect_positive and detect_negative:
         return op.Equal(op.Abs(x), np.inf)
@@ -59,10 +61,12 @@ def IsInf(op: Builder, x: Tensor, detect_negative: int = 1, detect_positive: int
     return op.Equal(x, np.inf if detect_positive else -np.inf)
 
 
+@rule(Dialect.LITE)
 def Xor(op: Builder, a: Tensor, b: Tensor) -> Tensor:
     return op.Or(op.And(a, op.Not(b)), op.And(b, op.Not(a)))
 
 
+@rule(Dialect.LITE)
 def BitShift(op: Builder, x: Tensor, by: Tensor, direction: str) -> Tensor:
     two, kind = op.constant(2.0, np.float64), op.dtype(x)
     double, whole = ir.DataType.DOUBLE, ir.DataType.UINT64
@@ -77,27 +81,32 @@ def BitShift(op: Builder, x: Tensor, by: Tensor, direction: str) -> Tensor:
     return op.cast(op.Floor(shrunk), kind)
 
 
+@rule(Dialect.LITE)
 def BitwiseAnd(op: Builder, a: Tensor, b: Tensor) -> Tensor:
     return _from_bits(op, _bits(op, a) * _bits(op, b), a)
 
 
+@rule(Dialect.LITE)
 def BitwiseOr(op: Builder, a: Tensor, b: Tensor) -> Tensor:
     return _from_bits(op, op.Max(_bits(op, a), _bits(op, b)), a)
 
 
+@rule(Dialect.LITE)
 def BitwiseXor(op: Builder, a: Tensor, b: Tensor) -> Tensor:
     return _from_bits(op, op.Abs(_bits(op, a) - _bits(op, b)), a)
 
 
+@rule(Dialect.LITE)
 def CumProd(op: Builder, x: Tensor, axis: Tensor, exclusive: int = 0, reverse: int = 0) -> Tensor:
     known = op.known(axis)
     if known is None:
-        return parts.cumulative(op, "CumProd", x, axis, exclusive, reverse)
+        return common.cumulative(op, "CumProd", x, axis, exclusive, reverse)
     at = int(known.reshape(())) % op.rank(x)
     factors = op.Where(_before(op, x, at, exclusive, reverse), op.Unsqueeze(x, [at]), 1)
     return op.ReduceProd(factors, [at + 1], keepdims=0)
 
 
+@rule(Dialect.LITE)
 def TopK(
     op: Builder, x: Tensor, k: Tensor, axis: int = -1, largest: int = 1, _sorted: int = 1
 ) -> tuple[Tensor, ...]:
@@ -107,6 +116,7 @@ def TopK(
     return -values, places
 
 
+@rule(Dialect.LITE)
 def ScatterND(op: Builder, data: Tensor, indices: Tensor, updates: Tensor, reduction: str = "none") -> Tensor:
     """A ScatterND that combines what is written with what is there, one by one."""
     operator = _REDUCTIONS[reduction]

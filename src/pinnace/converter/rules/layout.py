@@ -11,34 +11,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
-from pinnace.converter.integers import Dequantized
+from pinnace.converter.finishing import Dequantized
 from pinnace.converter.primitives import Primitives
 from pinnace.ops.layout import keeps_bytes, reordered_weight, reshaped_weight
 from pinnace.ops.table import Ints, Tensor
 
-_LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
-_RANK = 4
+LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
+IMAGE = 4
+"""Dimensions of an image."""
 
 
-def turned(op: Primitives, x: Tensor, perm: Sequence[int]) -> Tensor:
-    """A tensor with dimensions reordered."""
+def transposed(op: Primitives, x: Tensor, perm: Sequence[int]) -> Tensor:
     perm = tuple(perm)
     if perm == tuple(range(len(perm))):
         return x
-    if perm == _LAST and op.names.get(x) in op.channels_last:
+    if perm == LAST and op.names.get(x) in op.channels_last:
         return op.channels_last[op.name(x)]
     if x.const_value is not None:
         return _weight(op, x.const_value, perm)
-    y = op.Transpose(x, op.constant(perm, np.int32))
+    y = op.Transpose(x, perm)
     if x.dtype is not None and x.shape is not None:
         y.type, y.shape = x.type, ir.Shape([x.shape[p] for p in perm])
         op.declare(y)
     if op.mindir:
         return y
-    if perm == _LAST:
+    if perm == LAST:
         op.channels_last[op.name(x)] = y
     if perm == _FIRST:
         op.channels_last[op.name(y)] = x
@@ -55,14 +54,14 @@ def _weight(op: Primitives, tensor: ir.TensorProtocol, perm: Ints) -> Tensor:
     return op.weight(reordered_weight(tensor, perm))
 
 
-def order(op: Primitives) -> int:
+def image_format(op: Primitives) -> int:
     """The Format of images, NCHW or NHWC."""
     return 0 if op.mindir else 1
 
 
 def nhwc(op: Primitives, x: Tensor) -> Tensor:
     """An image of ONNX's as the file has it."""
-    return x if op.mindir else turned(op, x, _LAST)
+    return x if op.mindir else transposed(op, x, LAST)
 
 
 def nchw(op: Primitives, y: Tensor) -> Tensor:
@@ -72,17 +71,18 @@ def nchw(op: Primitives, y: Tensor) -> Tensor:
     if y.dtype is None and op.declared and op.declared[0] is not None:
         dtype, dims = op.declared[0]
         y.type = ir.TensorType(dtype)
-        if dims is not None and len(dims) == _RANK:
-            y.shape = ir.Shape([dims[p] for p in _LAST])
+        if dims is not None and len(dims) == IMAGE:
+            y.shape = ir.Shape([dims[p] for p in LAST])
             op.declare(y)
-    return turned(op, y, _FIRST)
+    return transposed(op, y, _FIRST)
 
 
-def over(op: Primitives, primitive: str, *x: Tensor, **attributes: Any) -> Tensor:
+def elementwise(op: Primitives, primitive: str, *x: Tensor, **attributes: Any) -> Tensor:
     """An elementwise primitive, over images with channels last if all are there already."""
-    images = [_as_image(op, operand) for operand in x]
-    if any(op.names.get(operand) in op.channels_last for operand in x) and None not in images:
-        return nchw(op, op.op(primitive, *images, **attributes))
+    if any(op.names.get(operand) in op.channels_last for operand in x):
+        images = [_as_image(op, operand) for operand in x]
+        if None not in images:
+            return nchw(op, op.op(primitive, *images, **attributes))
     return op.op(primitive, *x, **attributes)
 
 
@@ -91,11 +91,11 @@ def _as_image(op: Primitives, x: Tensor) -> Tensor | None:
     if op.names.get(x) in op.channels_last:
         return op.channels_last[op.name(x)]
     known = op.known(x)
-    if known is None or known.ndim > _RANK:
+    if known is None or known.ndim > IMAGE:
         return None
     if known.size == 1 or known.ndim == 0:
         return x
-    return op.constant(known.reshape((1,) * (_RANK - known.ndim) + known.shape).transpose(_LAST))
+    return op.constant(known.reshape((1,) * (IMAGE - known.ndim) + known.shape).transpose(LAST))
 
 
 def joined(op: Primitives, x: Sequence[Tensor], axis: int) -> Tensor:
@@ -103,25 +103,14 @@ def joined(op: Primitives, x: Sequence[Tensor], axis: int) -> Tensor:
     last = [op.channels_last.get(op.names.get(image, "")) for image in x]
     if None in last:
         return op.Concat(*x, axis=axis)
-    return nchw(op, op.Concat(*last, axis=_LAST.index(axis % _RANK)))
+    return nchw(op, op.Concat(*last, axis=LAST.index(axis % IMAGE)))
 
 
 def reduction(op: Primitives, x: Tensor, axes: Ints, mode: int, keep_dims: bool) -> Tensor:
     """A reduction, of an image with channels last if that keeps the order of the others."""
     last = op.channels_last.get(op.names.get(x, ""))
-    if last is not None and axes and (keep_dims or {a % _RANK for a in axes} >= {2, 3}):
-        moved = op.constant([_LAST.index(a % _RANK) for a in axes], np.int32)
+    if last is not None and axes and (keep_dims or {a % IMAGE for a in axes} >= {2, 3}):
+        moved = [LAST.index(a % IMAGE) for a in axes]
         y = op.ReduceFusion(last, moved, mode=mode, keep_dims=keep_dims)
         return nchw(op, y) if keep_dims else y
-    places = op.constant(list(axes) or list(range(op.rank(x))), np.int32)
-    return op.ReduceFusion(x, places, mode=mode, keep_dims=keep_dims)
-
-
-def padded_image(op: Primitives, x: Tensor, both: Sequence[int], *fill: Tensor, **attributes: Any) -> Tensor:
-    """A Pad of `both` sides of each dimension, of an image with channels last if it is there already."""
-    pairs = np.reshape(both, (2, -1)).T
-    last = op.channels_last.get(op.names.get(x, ""))
-    if op.mindir or (last is None and (len(pairs) != _RANK or pairs[:2].any())):
-        return op.PadFusion(x, op.constant(pairs, np.int32), *fill, **attributes)
-    moved = op.constant(pairs[list(_LAST)], np.int32)
-    return nchw(op, op.PadFusion(nhwc(op, x), moved, *fill, **attributes))
+    return op.ReduceFusion(x, axes or tuple(range(op.rank(x))), mode=mode, keep_dims=keep_dims)

@@ -5,16 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from pinnace.converter.primitives import Primitives, number_of
+from pinnace.converter.rules import rule
 from pinnace.graph.failures import Unsupported
+from pinnace.graph.nodes import DOMAIN as DOMAIN
 from pinnace.ops.table import Ints, Tensor
+from pinnace.program import Dialect
 
 _WORLD = "hccl_world_group"
 
 
+@rule(Dialect.MINDSPORE)
 def AllReduce(op: Primitives, x: Tensor, op_: str = "sum", group: str = _WORLD) -> Tensor:
     return op.AllReduce(x, op=op_, group=group)
 
 
+@rule(Dialect.MINDSPORE)
 def AllGather(op: Primitives, x: Tensor, group: str = _WORLD) -> Tensor:
     """An AllGather, which says how many ranks there are."""
     if not op.ranks:
@@ -22,12 +27,14 @@ def AllGather(op: Primitives, x: Tensor, group: str = _WORLD) -> Tensor:
     return op.AllGather(x, rank_size=op.ranks, group=group)
 
 
+@rule(Dialect.MINDSPORE)
 def Broadcast(op: Primitives, x: Tensor, root: int = 0, group: str = _WORLD) -> Tensor:
     """A Broadcast of one tensor, after what this rank exchanged before."""
     op.met = op.Broadcast(op.MakeTuple(_after(op, x)), root_rank=root, group=group)
     return op.TupleGetItem(op.met, 0)
 
 
+@rule(Dialect.MINDSPORE)
 def Exchange(
     op: Primitives, *inputs: Tensor, to: Ints = (), source: Ints = (), tag: int = 0, group: str = _WORLD
 ) -> tuple[Tensor, ...]:

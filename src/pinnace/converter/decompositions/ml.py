@@ -10,6 +10,7 @@ from pinnace.graph.failures import Unsupported
 from pinnace.ops.table import Floats, Tensor
 from pinnace.ops.values import Value
 
+DOMAIN = "ai.onnx.ml"
 _FLOAT = ir.DataType.FLOAT
 
 

@@ -87,7 +87,7 @@ def declared(type_info: TypeInfo | None) -> TypeInfo | None:
     return type_info._replace(dtype=INT32)
 
 
-def of(op: Primitives, x: Tensor, dtype: ir.DataType) -> Tensor:
+def from_int32(op: Primitives, x: Tensor, dtype: ir.DataType) -> Tensor:
     """A size or place of int32 as the type that ONNX has for it."""
     x.type = ir.TensorType(INT32)
     y = op.cast(x, dtype)
@@ -99,8 +99,8 @@ def as_type(op: Primitives, x: Tensor, dtype: ir.DataType) -> Tensor:
     """A tensor in an element type; a size or place stays known as one."""
     if dtype is INT64 and x.dtype is not None and x.dtype.is_floating_point() and _is_of_sizes(x):
         x = op.cast(x, INT32)
-        return of(op, x, INT64)
-    return of(op, x, dtype) if dtype is INT64 and op.names.get(x) in op.narrow else op.cast(x, dtype)
+        return from_int32(op, x, INT64)
+    return from_int32(op, x, dtype) if dtype is INT64 and op.names.get(x) in op.narrow else op.cast(x, dtype)
 
 
 def _is_of_sizes(x: Tensor) -> bool:
@@ -127,31 +127,20 @@ def shape(op: Primitives, x: Tensor) -> None:
         op.declare(small)
 
 
-def ints32(op: Primitives, numbers: Sequence[int]) -> Tensor:
-    """A vector of int32."""
-    return op.constant(list(numbers), np.int32)
-
-
-def int32(op: Primitives, number: int) -> Tensor:
-    """A scalar of int32."""
-    return op.constant(number, np.int32)
-
-
 def in_int32(op: Primitives, x: Tensor) -> Tensor:
     """Places or sizes as int32, which all kernels take."""
     known = op.known(x)
     if known is not None:
-        limits = np.iinfo(np.int32)
-        return op.constant(np.clip(known, limits.min, limits.max), np.int32)
-    return op.narrow[op.names[x]] if op.names.get(x) in op.narrow else op.cast(x, ir.DataType.INT32)
+        return op.constant(np.clip(known, _LIMITS.min, _LIMITS.max), np.int32)
+    return op.narrow[op.names[x]] if op.names.get(x) in op.narrow else op.cast(x, INT32)
 
 
 def reshaped(op: Primitives, x: Tensor, dims: Sequence[int]) -> Tensor:
     """A tensor with other dimensions; MindSpore Lite waits forever for a Reshape to none."""
-    if dims:
-        return op.Reshape(x, ints32(op, dims))
-    if op.dtype(x) is not ir.DataType.INT64:
+    if dims or op.mindspore:
+        return op.Reshape(x, tuple(dims))
+    if op.dtype(x) is not INT64:
         return op.Squeeze(x, axis=tuple(range(op.rank(x)))) if op.rank(x) else x
     for _ in range(op.rank(x)):
-        x = op.Gather(x, int32(op, 0), int32(op, 0))
+        x = op.Gather(x, 0, 0)
     return x

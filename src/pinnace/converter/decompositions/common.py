@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.converter.decompositions.places import along, chosen, only
 from pinnace.converter.rules import operators, shapes
-from pinnace.converter.rules.places import along, chosen, only
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.ops.mindspore.math import is_float
@@ -54,21 +54,10 @@ def IsInf(op: Builder, x: Tensor, detect_negative: int = 1, detect_positive: int
     return op.And(op.IsInf(x), op.Greater(x, 0) if detect_positive else op.Less(x, 0))
 
 
-def Selu(
-    op: Builder, x: Tensor, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875
-) -> Value:
-    return op.Where(op.Greater(x, 0), x, (op.Exp(x) - 1.0) * alpha) * gamma
-
-
 def BitCast(op: Builder, x: Tensor, to: int) -> Tensor:
     if is_float(op, x) or ir.DataType(to).is_floating_point():
         raise Unsupported("takes the bits of floats, and only those of integers can be written")
     return op.Cast(x, to=to)
-
-
-def Shrink(op: Builder, x: Tensor, bias: float = 0.0, lambd: float = 0.5) -> Tensor:
-    below = op.Less(x, -lambd)
-    return op.Where(below, x + bias, op.Where(op.Greater(x, lambd), x - bias, 0))
 
 
 def PRelu(op: Builder, x: Tensor, slope: Tensor) -> Tensor:
@@ -276,8 +265,8 @@ def TensorScatter(
 def Dropout(
     op: Builder, data: Tensor, _ratio: Value = None, training_mode: bool = False, _seed: Value = None
 ) -> tuple[Tensor, ...]:
-    kept = shapes.Dropout(op, data, training_mode=training_mode)
-    return kept, op.Expand(op.constant(True, np.bool_), op.Shape(data))
+    shapes.check_inference(training_mode)
+    return data, op.Expand(op.constant(True, np.bool_), op.Shape(data))
 
 
 def ReverseSequence(

@@ -7,7 +7,7 @@ import string
 from collections.abc import Sequence
 from functools import reduce
 
-from pinnace.converter.rules.places import along
+from pinnace.converter.decompositions.places import along
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.ops.table import Tensor
