@@ -29,6 +29,7 @@ from pinnace.cli.inspect import inspect
 from pinnace.cli.launch import launch
 from pinnace.cli.quickstart import quickstart
 from pinnace.cli.run import run
+from pinnace.cli.serve import serve
 from pinnace.cli.shard import shard
 from pinnace.cli.tune import tune
 from pinnace.errors import PinnaceError
@@ -88,6 +89,7 @@ command = partial(app.command, cls=Command)
 command()(run)
 command()(inspect)
 command()(bench)
+command(no_args_is_help=True)(serve)
 command()(tune)
 command()(devices)
 command()(quickstart)

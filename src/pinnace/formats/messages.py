@@ -5,7 +5,11 @@ A table lists the fields of each message of a package with number, name, label a
     message Pair
       1 name string
       2 values repeated int64
+      3 settings map Setting
+      4 number oneof int64
+      5 text oneof string
 
+A map has keys of text; a message has at most one oneof, whose name is "choice".
 Enumerations, "enum NAME" with "KEY=NUMBER" below, are plain int32 fields, so that numbers added by newer
 versions are kept.
 """
@@ -70,8 +74,19 @@ def entries(table: str) -> list[tuple[str, str, list[str]]]:
 
 def _add_field(message: Proto, words: list[str], package: str) -> None:
     number, name, *label, type_ = words
+    if "map" in label:
+        entry = f"{name.capitalize()}Entry"
+        made = message.nested_type.add(name=entry)
+        made.options.map_entry = True
+        _add_field(made, ["1", "key", "string"], package)
+        _add_field(made, ["2", "value", type_], package)
+        label, type_ = ["repeated"], f"{message.name}.{entry}"
     field = message.field.add(name=name, number=int(number))
     field.label = _REPEATED if "repeated" in label else _OPTIONAL
+    if "oneof" in label:
+        if not message.oneof_decl:
+            message.oneof_decl.add(name="choice")
+        field.oneof_index = 0
     if "enum" in label:
         field.type = _ENUM
     elif type_ in _SCALARS:

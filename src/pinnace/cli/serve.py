@@ -1,0 +1,127 @@
+"""`pinnace serve`: models behind HTTP and gRPC."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from pinnace.server.server import Server
+
+Models = Annotated[
+    list[Path],
+    typer.Argument(metavar="MODEL...", help="Model files, or one folder with a folder for each model."),
+]
+Host = Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen at.")]
+HttpPort = Annotated[int, typer.Option(metavar="PORT", help="Port of HTTP; -1 for none, 0 for any free one.")]
+GrpcPort = Annotated[int, typer.Option(metavar="PORT", help="Port of gRPC; -1 for none, 0 for any free one.")]
+UnixSocket = Annotated[
+    Path | None, typer.Option(metavar="PATH", help="Listen with HTTP at a Unix socket too.")
+]
+Workers = Annotated[
+    int, typer.Option(min=0, metavar="N", help="Requests at once of each model; 0 is automatic.")
+]
+Threads = Annotated[int, typer.Option(min=0, metavar="N", help="Threads of each worker; 0 is automatic.")]
+Queue = Annotated[
+    int, typer.Option(min=1, metavar="N", help="Requests of a model that may wait; others get 429.")
+]
+Timeout = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Limit of each request; 0 is none.")]
+Batch = Annotated[
+    int, typer.Option(min=0, metavar="ROWS", help="Batch waiting requests up to this many rows.")
+]
+Memory = Annotated[
+    str, typer.Option(metavar="SIZE", help="Memory of open models, such as 4G: others are opened on demand.")
+]
+MaxBytes = Annotated[str, typer.Option(metavar="SIZE", help="Size of a request, decompressed.")]
+Drain = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Time for running requests at the end.")]
+Tokens = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Bearer tokens, a line each: TOKEN SCOPE...; scopes are infer, read, admin."
+    ),
+]
+Certificate = Annotated[Path | None, typer.Option(metavar="FILE", help="TLS: the certificate chain, PEM.")]
+Key = Annotated[Path | None, typer.Option(metavar="FILE", help="TLS: the key of the certificate, PEM.")]
+ClientCA = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="TLS: the authority of clients' certificates, which they need then."),
+]
+Insecure = Annotated[bool, typer.Option("--insecure", help="Listen at addresses that others reach.")]
+
+
+def serve(
+    models: Models,
+    host: Host = "127.0.0.1",
+    http_port: HttpPort = 8000,
+    grpc_port: GrpcPort = 8001,
+    unix_socket: UnixSocket = None,
+    workers: Workers = 0,
+    threads: Threads = 0,
+    queue: Queue = 128,
+    timeout: Timeout = 0.0,
+    max_batch_size: Batch = 0,
+    memory: Memory = "0",
+    max_bytes: MaxBytes = "256M",
+    drain: Drain = 30.0,
+    tokens: Tokens = None,
+    tls_certificate: Certificate = None,
+    tls_key: Key = None,
+    tls_client_ca: ClientCA = None,
+    insecure: Insecure = False,
+) -> None:
+    """Serve models over HTTP and gRPC.
+
+    The protocol is the Open Inference Protocol (KServe v2), which the clients of Triton speak. A folder has a
+    folder for each model, with its file or with folders of versions (1, 2, ...), and perhaps a model.toml.
+    SIGTERM and Ctrl-C end the server: what was accepted is answered.
+    """
+    from pinnace.cli.console import note
+    from pinnace.server.server import Options, Server
+    from pinnace.server.settings import ModelSettings
+
+    settings = ModelSettings(
+        workers=workers, threads=threads, queue=queue, timeout=timeout, max_batch_size=max_batch_size
+    )
+    options = Options(
+        host, _port(http_port), _port(grpc_port), unix_socket, _bytes("--max-bytes", max_bytes),
+        memory=_bytes("--memory", memory), drain=drain, tokens=tokens,
+        certificate=tls_certificate, key=tls_key, client_ca=tls_client_ca, insecure=insecure,
+    )  # fmt: skip
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    server = Server(models, settings, options)
+    start = time.perf_counter()
+    server.start()
+    note(f"ready after {time.perf_counter() - start:.2f} s: {_places(server, host)}", "ready")
+    for line in server.summary():
+        note(line, "model")
+    ended.wait()
+    note("ending: running requests are answered", "ending")
+    server.stop()
+    sys.exit(0)
+
+
+def _places(server: Server, host: str) -> str:
+    named = (("http://", server.http_port), ("grpc://", server.grpc_port))
+    return ", ".join(f"{scheme}{host}:{port}" for scheme, port in named if port)
+
+
+def _port(number: int) -> int | None:
+    return None if number < 0 else number
+
+
+def _bytes(flag: str, text: str) -> int:
+    """Parse a size such as 4G."""
+    units = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+    number, unit = text.rstrip("KMGkmgBb"), text.upper().rstrip("B").lstrip("0123456789.")
+    try:
+        return int(float(number) * units[unit])
+    except (KeyError, ValueError):
+        raise typer.BadParameter(f"{flag} {text}: expected a size such as 512M or 4G") from None

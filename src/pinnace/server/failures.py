@@ -1,0 +1,76 @@
+"""Failures of requests: what clients are told, over HTTP and over gRPC."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pinnace.errors import (
+    ArgumentTypeError,
+    ArgumentValueError,
+    DataMismatchError,
+    ModelStateError,
+    NotSupportedError,
+    PinnaceError,
+    PredictTimeoutError,
+    QueueFullError,
+)
+
+
+class RequestError(PinnaceError, ValueError):
+    """A request that breaks the protocol."""
+
+
+class UnknownModelError(PinnaceError, LookupError):
+    """A request for a model or version that the repository does not have."""
+
+
+class UnavailableError(PinnaceError, RuntimeError):
+    """A model that exists and cannot answer now: it is not loaded, or the server ends."""
+
+
+class AccessError(PinnaceError, PermissionError):
+    """A request without a token, or with one whose scopes do not suffice."""
+
+    def __init__(self, message: str, *, known: bool) -> None:
+        """`known` is True if the token is one of the server's."""
+        super().__init__(message)
+        self.known = known
+
+
+class TooLargeError(PinnaceError, ValueError):
+    """A request that is larger than the server takes."""
+
+
+class Answer(NamedTuple):
+    """How a failure is told: the status of HTTP, the name of gRPC's code, the cause in metrics."""
+
+    status: int
+    code: str
+    cause: str
+
+
+_ANSWERS: tuple[tuple[type[Exception], Answer], ...] = (
+    (QueueFullError, Answer(429, "RESOURCE_EXHAUSTED", "queue full")),
+    (PredictTimeoutError, Answer(504, "DEADLINE_EXCEEDED", "timeout")),
+    (TooLargeError, Answer(413, "RESOURCE_EXHAUSTED", "too large")),
+    (UnknownModelError, Answer(404, "NOT_FOUND", "unknown model")),
+    (RequestError, Answer(400, "INVALID_ARGUMENT", "invalid")),
+    (ArgumentTypeError, Answer(400, "INVALID_ARGUMENT", "invalid")),
+    (ArgumentValueError, Answer(400, "INVALID_ARGUMENT", "invalid")),
+    (DataMismatchError, Answer(400, "INVALID_ARGUMENT", "invalid")),
+    (NotSupportedError, Answer(501, "UNIMPLEMENTED", "not supported")),
+    (UnavailableError, Answer(503, "UNAVAILABLE", "unavailable")),
+    (ModelStateError, Answer(503, "UNAVAILABLE", "unavailable")),
+)
+_FAULT = Answer(500, "INTERNAL", "engine")
+
+
+def answer(error: Exception) -> Answer:
+    """Return how an error is told to the client."""
+    if isinstance(error, AccessError):
+        return (
+            Answer(403, "PERMISSION_DENIED", "access")
+            if error.known
+            else Answer(401, "UNAUTHENTICATED", "access")
+        )
+    return next((told for kind, told in _ANSWERS if isinstance(error, kind)), _FAULT)

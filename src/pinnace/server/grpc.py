@@ -1,0 +1,219 @@
+"""The protocol over gRPC: `protocol.txt` has the fields of its messages, with the protocol's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+from google.protobuf.json_format import ParseDict
+
+from pinnace.errors import PinnaceError
+from pinnace.formats.messages import Proto, message_class
+from pinnace.log import Log
+from pinnace.server import inference, messages, tensors
+from pinnace.server.access import Access, Scope
+from pinnace.server.failures import RequestError, answer
+from pinnace.server.repository import Repository
+from pinnace.types import Array, DataType
+
+SERVICE = "inference.GRPCInferenceService"
+_CONFIGURED = [
+    *("BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64"),
+    *("FP16", "FP32", "FP64", "STRING", "BF16"),
+]
+"""Element types in the order of their numbers in a configuration, from 1 on."""
+_CONTENTS = {
+    DataType.BOOL: "bool_contents",
+    **dict.fromkeys((DataType.INT8, DataType.INT16, DataType.INT32), "int_contents"),
+    DataType.INT64: "int64_contents",
+    **dict.fromkeys((DataType.UINT8, DataType.UINT16, DataType.UINT32), "uint_contents"),
+    DataType.UINT64: "uint64_contents",
+    DataType.FLOAT32: "fp32_contents",
+    DataType.FLOAT64: "fp64_contents",
+    DataType.STRING: "bytes_contents",
+}
+"""The field that has the elements of each type; those of 16 bits have raw bytes only."""
+_log = Log("pinnace.server")
+_Method = Callable[[Any, Any], Awaitable[Any]]
+
+
+@cache
+def message(name: str) -> Proto:
+    """Return the class of a message of the protocol."""
+    table = Path(__file__).with_name("protocol.txt").read_text(encoding="utf-8")
+    return message_class(table, "inference", name)
+
+
+def handlers(repository: Repository, access: Access) -> grpc.GenericRpcHandler:
+    """Return the handlers of the service for a repository."""
+    service = _Service(repository, access)
+    unary: dict[str, tuple[Scope, str, str, _Method]] = {
+        "ServerLive": ("open", "Empty", "Live", service.live),
+        "ServerReady": ("open", "Empty", "Ready", service.ready),
+        "ServerMetadata": ("read", "Empty", "ServerMetadata", service.server),
+        "ModelReady": ("open", "ModelName", "Ready", service.model_ready),
+        "ModelMetadata": ("read", "ModelName", "ModelMetadata", service.model),
+        "ModelConfig": ("read", "ModelName", "ModelConfigResponse", service.config),
+        "ModelStatistics": ("read", "ModelName", "StatisticsResponse", service.statistics),
+        "ModelInfer": ("infer", "InferRequest", "InferResponse", service.infer),
+        "RepositoryIndex": ("read", "IndexRequest", "IndexResponse", service.index),
+        "RepositoryModelLoad": ("admin", "RepositoryRequest", "Empty", service.load),
+        "RepositoryModelUnload": ("admin", "RepositoryRequest", "Empty", service.unload),
+    }
+    made = {
+        name: grpc.unary_unary_rpc_method_handler(
+            _answering(method, access, scope), message(taken).FromString, message(given).SerializeToString
+        )
+        for name, (scope, taken, given, method) in unary.items()
+    }
+    made["ModelStreamInfer"] = grpc.stream_stream_rpc_method_handler(
+        service.stream, message("InferRequest").FromString, message("StreamResponse").SerializeToString
+    )
+    return grpc.method_handlers_generic_handler(SERVICE, made)
+
+
+def _check(access: Access, scope: Scope, context: Any) -> None:
+    """Raise AccessError unless the metadata of a call have a token with a scope."""
+    metadata = dict(context.invocation_metadata() or ())
+    access.check(scope, str(metadata.get("authorization", "")))
+
+
+def _answering(method: _Method, access: Access, scope: Scope) -> _Method:
+    """Return a method for clients with a scope that tells failures as the protocol does."""
+
+    async def handle(request: Any, context: Any) -> Any:
+        try:
+            _check(access, scope, context)
+            return await method(request, context)
+        except PinnaceError as error:
+            await context.abort(grpc.StatusCode[answer(error).code], str(error))
+        except grpc.aio.AbortError:
+            raise
+        except Exception as error:
+            _log.exception("request failed", "gRPC", error)
+            await context.abort(grpc.StatusCode.INTERNAL, "the server failed; its log says why")
+
+    return handle
+
+
+class _Service:
+    def __init__(self, repository: Repository, access: Access) -> None:
+        self._repository, self._access = repository, access
+
+    async def live(self, request: Any, context: Any) -> Any:
+        return message("Live")(live=True)
+
+    async def ready(self, request: Any, context: Any) -> Any:
+        return message("Ready")(ready=self._repository.ready)
+
+    async def server(self, request: Any, context: Any) -> Any:
+        return ParseDict(messages.server(), message("ServerMetadata")())
+
+    async def model_ready(self, request: Any, context: Any) -> Any:
+        return message("Ready")(ready=self._repository.is_ready(request.name, request.version))
+
+    async def model(self, request: Any, context: Any) -> Any:
+        async with self._repository.using(request.name, request.version) as opened:
+            told = messages.model(self._repository.entry(request.name), opened)
+            return ParseDict(told, message("ModelMetadata")())
+
+    async def config(self, request: Any, context: Any) -> Any:
+        async with self._repository.using(request.name, request.version) as opened:
+            told = messages.config(opened)
+        for tensor in (*told["input"], *told["output"]):
+            tensor["data_type"] = 1 + _CONFIGURED.index(tensor["data_type"].removeprefix("TYPE_"))
+        return ParseDict({"config": told}, message("ModelConfigResponse")())
+
+    async def statistics(self, request: Any, context: Any) -> Any:
+        if request.name:
+            async with self._repository.using(request.name, request.version) as opened:
+                told = [messages.statistics(opened)]
+        else:
+            told = messages.all_statistics(self._repository)
+        return ParseDict({"model_stats": told}, message("StatisticsResponse")())
+
+    async def index(self, request: Any, context: Any) -> Any:
+        told = messages.index(self._repository, request.ready)
+        return ParseDict({"models": told}, message("IndexResponse")())
+
+    async def load(self, request: Any, context: Any) -> Any:
+        await self._repository.load(request.model_name)
+        return message("Empty")()
+
+    async def unload(self, request: Any, context: Any) -> Any:
+        await self._repository.unload(request.model_name)
+        return message("Empty")()
+
+    async def infer(self, request: Any, context: Any) -> Any:
+        decoded = _decoded(request)
+        result = await inference.infer(self._repository, decoded, context.time_remaining())
+        return _encoded(result, request.id)
+
+    async def stream(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+        try:
+            _check(self._access, "infer", context)
+        except PinnaceError as error:
+            await context.abort(grpc.StatusCode[answer(error).code], str(error))
+        async for request in requests:
+            try:
+                yield message("StreamResponse")(infer_response=await self.infer(request, context))
+            except PinnaceError as error:
+                yield message("StreamResponse")(
+                    error_message=str(error), infer_response=message("InferResponse")(id=request.id)
+                )
+
+
+def _parameters(given: Any) -> dict[str, Any]:
+    return {
+        name: getattr(value, kind) for name, value in given.items() if (kind := value.WhichOneof("choice"))
+    }
+
+
+def _decoded(request: Any) -> inference.Request:
+    raw = request.raw_input_contents
+    if raw and len(raw) != len(request.inputs):
+        raise RequestError(f"raw_input_contents has {len(raw)} tensors for {len(request.inputs)} inputs")
+    arrays = dict[str, Array]()
+    for place, given in enumerate(request.inputs):
+        if given.name in arrays:
+            raise RequestError(f"input {given.name!r} is given twice")
+        inference.check(_parameters(given.parameters))
+        arrays[given.name] = _array(given, memoryview(raw[place]) if raw else None)
+    for wanted in request.outputs:
+        inference.check(_parameters(wanted.parameters))
+    names = [wanted.name for wanted in request.outputs]
+    parameters = _parameters(request.parameters)
+    return inference.Request(request.model_name, request.model_version, request.id, arrays, names, parameters)
+
+
+def _array(given: Any, raw: memoryview | None) -> Array:
+    dtype = tensors.data_type(given.datatype, given.name)
+    shape = tensors.checked_shape(given.shape, given.name)
+    if raw is not None:
+        return tensors.from_raw(raw, given.name, dtype, shape)
+    field = _CONTENTS.get(dtype)
+    if field is None:
+        raise RequestError(f"input {given.name!r}: {given.datatype} is sent in raw_input_contents")
+    return tensors.from_items(list(getattr(given.contents, field)), given.name, dtype, shape)
+
+
+def _encoded(result: inference.Result, id_: str) -> Any:
+    response = message("InferResponse")(
+        model_name=result.model.name, model_version=result.model.version, id=id_
+    )
+    for name, array in result.outputs:
+        response.outputs.add(name=name, datatype=tensors.name_of(array), shape=array.shape)
+        response.raw_output_contents.append(bytes(tensors.to_raw(array)))
+    return response
+
+
+def server(repository: Repository, max_bytes: int, access: Access | None = None) -> grpc.aio.Server:
+    """Return a server without addresses, for requests of up to `max_bytes`."""
+    options = [("grpc.max_receive_message_length", max_bytes), ("grpc.max_send_message_length", -1)]
+    made = grpc.aio.server(options=[*options, ("grpc.so_reuseport", 0)])
+    made.add_generic_rpc_handlers((handlers(repository, access or Access()),))
+    return made

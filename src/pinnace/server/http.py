@@ -1,0 +1,269 @@
+"""The protocol over HTTP: an ASGI application."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from pinnace.errors import PinnaceError
+from pinnace.log import ERROR, Log
+from pinnace.server import inference, messages, tensors
+from pinnace.server.access import Access, Scope
+from pinnace.server.bodies import BodyLimit, compressed
+from pinnace.server.failures import RequestError, UnavailableError, answer
+from pinnace.server.repository import Repository
+
+_LENGTH = "Inference-Header-Content-Length"
+"""The header with the bytes of JSON before the raw tensors."""
+_log = Log("pinnace.server")
+T = TypeVar("T")
+_Handler = Callable[[Request], Awaitable[Response]]
+
+
+def application(repository: Repository, max_bytes: int, access: Access | None = None) -> Starlette:
+    """Return the application for a repository; requests have at most `max_bytes`, decompressed too."""
+    access = access or Access()
+    api = _Api(repository)
+    one = "/v2/models/{model}"
+    routes: list[tuple[Scope, str, str, _Handler]] = [
+        ("read", "GET", "/v2", api.server),
+        ("open", "GET", "/v2/health/live", api.live),
+        ("open", "GET", "/v2/health/ready", api.ready),
+        ("read", "GET", "/v2/models/stats", api.all_statistics),
+        ("read", "POST", "/v2/repository/index", api.index),
+        ("admin", "POST", "/v2/repository/models/{model}/load", api.load),
+        ("admin", "POST", "/v2/repository/models/{model}/unload", api.unload),
+        ("read", "GET", "/metrics", api.metrics),
+    ]
+    for place in (one, f"{one}/versions/{{version}}"):
+        routes += [
+            ("read", "GET", place, api.model),
+            ("open", "GET", f"{place}/ready", api.model_ready),
+            ("read", "GET", f"{place}/config", api.config),
+            ("read", "GET", f"{place}/stats", api.statistics),
+            ("infer", "POST", f"{place}/infer", api.infer),
+        ]
+    return Starlette(
+        routes=[
+            Route(path, _answering(handler, access, scope), methods=[method])
+            for scope, method, path, handler in routes
+        ],
+        middleware=[BodyLimit.at(max_bytes)],
+    )
+
+
+def _answering(handler: _Handler, access: Access, scope: Scope) -> _Handler:
+    """Return a handler for clients with a scope that tells failures as the protocol does."""
+
+    async def handle(request: Request) -> Response:
+        try:
+            access.check(scope, request.headers.get("authorization", ""))
+            return await handler(request)
+        except ClientDisconnect:
+            return Response(status_code=499)  # for nobody
+        except PinnaceError as error:
+            return failure(error)
+        except Exception as error:
+            _log.exception("request failed", f"{request.method} {request.url.path}", error)
+            return JSONResponse({"error": "the server failed; its log says why"}, 500)
+
+    return handle
+
+
+def failure(error: Exception) -> Response:
+    """Return the response to a request that failed."""
+    told = answer(error)
+    headers = {"Retry-After": "1"} if told.status in (429, 503) else None
+    if told.status >= 500:
+        _log.event(ERROR, "request failed", str(error), cause=told.cause)
+    return JSONResponse({"error": str(error)}, told.status, headers)
+
+
+class _Api:
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+
+    async def server(self, request: Request) -> Response:
+        return JSONResponse(messages.server())
+
+    async def live(self, request: Request) -> Response:
+        return Response()
+
+    async def ready(self, request: Request) -> Response:
+        if not self._repository.ready:
+            raise UnavailableError("a model could not be opened: see /v2/repository/index")
+        return Response()
+
+    async def model(self, request: Request) -> Response:
+        name, version = _named(request)
+        async with self._repository.using(name, version) as opened:
+            return JSONResponse(messages.model(self._repository.entry(name), opened))
+
+    async def model_ready(self, request: Request) -> Response:
+        name, version = _named(request)
+        if not self._repository.is_ready(name, version):
+            reason = self._repository.entry(name).reason or "it is not loaded"
+            raise UnavailableError(f"{name} is not ready: {reason}")
+        return Response()
+
+    async def config(self, request: Request) -> Response:
+        async with self._repository.using(*_named(request)) as opened:
+            return JSONResponse(messages.config(opened))
+
+    async def statistics(self, request: Request) -> Response:
+        async with self._repository.using(*_named(request)) as opened:
+            return JSONResponse({"model_stats": [messages.statistics(opened)]})
+
+    async def all_statistics(self, request: Request) -> Response:
+        return JSONResponse({"model_stats": messages.all_statistics(self._repository)})
+
+    async def index(self, request: Request) -> Response:
+        wanted = _json(await request.body()) if await request.body() else {}
+        return JSONResponse(messages.index(self._repository, wanted.get("ready") is True))
+
+    async def load(self, request: Request) -> Response:
+        await self._repository.load(_named(request)[0])
+        return Response()
+
+    async def unload(self, request: Request) -> Response:
+        await self._repository.unload(_named(request)[0])
+        return Response()
+
+    async def metrics(self, request: Request) -> Response:
+        return Response(self._repository.metrics.text(), media_type="text/plain; version=0.0.4")
+
+    async def infer(self, request: Request) -> Response:
+        decoded, binary = _decoded(await request.body(), request)
+        result = await _unless_gone(request, inference.infer(self._repository, decoded))
+        return _encoded(result, decoded.id, binary, request.headers.get("accept-encoding", ""))
+
+
+def _named(request: Request) -> tuple[str, str]:
+    return request.path_params["model"], request.path_params.get("version", "")
+
+
+async def _unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Await `work`, and cancel it if the client goes, or if this is cancelled."""
+    task, gone = asyncio.ensure_future(work), asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientDisconnect
+        return task.result()
+    finally:
+        gone.cancel()
+        task.cancel()
+
+
+def _json(data: bytes | memoryview) -> dict[str, Any]:
+    try:
+        found = json.loads(bytes(data))
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"the request is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise RequestError("the request must be a JSON object")
+    return found
+
+
+def _decoded(body: bytes, request: Request) -> tuple[inference.Request, Callable[[str], bool]]:
+    """Return a request, and a function that says of an output whether it is wanted as raw bytes."""
+    view = memoryview(body)
+    length = request.headers.get(_LENGTH, str(len(view)))
+    if not length.isdecimal() or int(length) > len(view):
+        raise RequestError(f"{_LENGTH}: {length[:20]} is not the number of bytes of JSON in {len(view)}")
+    head, raw = _json(view[: int(length)]), view[int(length) :]
+    parameters = _object(head, "parameters")
+    arrays, place = {}, 0
+    for given in _objects(head, "inputs"):
+        name, size = _text(given, "name"), _object(given, "parameters").get("binary_data_size")
+        inference.check(_object(given, "parameters"))
+        dtype = tensors.data_type(_text(given, "datatype"), name)
+        shape = tensors.checked_shape(_list(given, "shape"), name)
+        if name in arrays:
+            raise RequestError(f"input {name!r} is given twice")
+        if size is None:
+            arrays[name] = tensors.from_items(given.get("data"), name, dtype, shape)
+            continue
+        if type(size) is not int or not 0 <= size <= len(raw) - place:
+            raise RequestError(
+                f"input {name!r}: binary_data_size {size!r} is not in the request's {len(raw)} bytes"
+            )
+        arrays[name] = tensors.from_raw(raw[place : place + size], name, dtype, shape)
+        place += size
+    if place != len(raw):
+        raise RequestError(f"the request has {len(raw) - place} bytes that no input takes")
+    wanted = {
+        _text(one, "name"): _object(one, "parameters") for one in _objects(head, "outputs", needed=False)
+    }
+    for asked in wanted.values():
+        inference.check(asked)
+    every = parameters.get("binary_data_output") is True
+    name, version = _named(request)
+    decoded = inference.Request(name, version, _text(head, "id", ""), arrays, list(wanted), parameters)
+    return decoded, lambda output: wanted.get(output, {}).get("binary_data", every) is True
+
+
+def _encoded(result: inference.Result, id_: str, binary: Callable[[str], bool], accepted: str) -> Response:
+    told, parts = [], list[bytes | memoryview]()
+    for name, array in result.outputs:
+        one: dict[str, Any] = {
+            "name": name,
+            "datatype": tensors.name_of(array),
+            "shape": list(array.shape),
+        }
+        if binary(name):
+            parts.append(tensors.to_raw(array))
+            one["parameters"] = {"binary_data_size": len(parts[-1])}
+        else:
+            one["data"] = tensors.to_items(array)
+        told.append(one)
+    head: dict[str, Any] = {
+        "model_name": result.model.name,
+        "model_version": result.model.version,
+        "outputs": told,
+    }
+    if id_:
+        head["id"] = id_
+    text = json.dumps(head).encode()
+    headers = {"content-type": "application/octet-stream" if parts else "application/json"}
+    if parts:
+        headers[_LENGTH] = str(len(text))
+    body, encoding = compressed(b"".join((text, *parts)), accepted)
+    if encoding:
+        headers["content-encoding"] = encoding
+    return Response(body, headers=headers)
+
+
+def _objects(head: dict[str, Any], key: str, needed: bool = True) -> list[dict[str, Any]]:
+    found = _list(head, key) if needed or key in head else []
+    if not all(isinstance(one, dict) for one in found):
+        raise RequestError(f"{key} must be a list of objects")
+    return found
+
+
+def _list(head: dict[str, Any], key: str) -> list[Any]:
+    found = head.get(key)
+    if not isinstance(found, list):
+        raise RequestError(f"{key} must be a list")
+    return found
+
+
+def _object(head: dict[str, Any], key: str) -> dict[str, Any]:
+    found = head.get(key, {})
+    if not isinstance(found, dict):
+        raise RequestError(f"{key} must be an object")
+    return found
+
+
+def _text(head: dict[str, Any], key: str, default: str | None = None) -> str:
+    found = head.get(key, default)
+    if not isinstance(found, str):
+        raise RequestError(f"{key} must be text")
+    return found

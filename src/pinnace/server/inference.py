@@ -1,0 +1,71 @@
+"""One inference of the protocol, whichever door it came through."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pinnace.server.failures import RequestError
+from pinnace.server.models import OpenModel
+from pinnace.server.repository import Repository
+from pinnace.types import Array
+
+_REFUSED = {
+    "sequence_id": "sequences keep no state here: send what the model needs with each request",
+    "classification": "classes are not named here: take the output, and name them with pinnace.labels",
+    "shared_memory_region": "shared memory is off: send the tensor's bytes",
+}
+"""Parameters that change a result, and are not supported."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A decoded request; `outputs` are the names of those wanted, () for all."""
+
+    model: str
+    version: str
+    id: str
+    inputs: Mapping[str, Array]
+    outputs: Sequence[str] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Result:
+    """The outputs that were asked for, in order, with their names."""
+
+    model: OpenModel
+    outputs: Sequence[tuple[str, Array]]
+
+
+async def infer(repository: Repository, request: Request, deadline: float | None = None) -> Result:
+    """Compute a request within `deadline` seconds, and within its parameter `timeout` in microseconds.
+
+    Raises RequestError, UnknownModelError, UnavailableError, and as `OpenModel.predict` does.
+    """
+    check(request.parameters)
+    limits = [limit for limit in (deadline, timeout_of(request.parameters)) if limit is not None]
+    async with repository.using(request.model, request.version) as model:
+        names = [output.name for output in model.outputs]
+        unknown = [name for name in request.outputs if name not in names]
+        if unknown:
+            raise RequestError(f"{model.name} has no output {unknown[0]!r}; it has {', '.join(names)}")
+        arrays = await model.predict(request.inputs, min(limits, default=None))
+        results = dict(zip(names, arrays, strict=True))
+        return Result(model, [(name, results[name]) for name in request.outputs or names])
+
+
+def check(parameters: Mapping[str, Any]) -> None:
+    """Raise RequestError for parameters that would change the result."""
+    for name, remedy in _REFUSED.items():
+        if parameters.get(name):
+            raise RequestError(f"parameter {name}: {remedy}")
+
+
+def timeout_of(parameters: Mapping[str, Any]) -> float | None:
+    """Return the seconds of the parameter `timeout`, which is in microseconds; None for none or 0."""
+    timeout = parameters.get("timeout", 0)
+    if type(timeout) is not int or timeout < 0:
+        raise RequestError(f"parameter timeout: {timeout!r} is no number of microseconds")
+    return timeout / 1e6 or None

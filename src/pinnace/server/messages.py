@@ -1,0 +1,101 @@
+"""What the server says of itself and its models, as JSON of the protocol.
+
+Over gRPC the same values fill messages of the same field names.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pinnace import __version__
+from pinnace.server.models import OpenModel, TensorSpec
+from pinnace.server.repository import Entry, Repository
+from pinnace.server.tensors import NAMES
+
+PLATFORM = "pinnace"
+EXTENSIONS = [
+    "binary_tensor_data", "model_configuration", "model_repository", "statistics", "parameters",
+]  # fmt: skip
+
+
+def server() -> dict[str, Any]:
+    """Return the server's metadata."""
+    return {"name": "pinnace", "version": __version__, "extensions": EXTENSIONS}
+
+
+def model(entry: Entry, opened: OpenModel) -> dict[str, Any]:
+    """Return a model's metadata."""
+    return {
+        "name": entry.name,
+        "versions": sorted(entry.open, key=int),
+        "platform": PLATFORM,
+        "inputs": [_tensor(tensor) for tensor in opened.inputs],
+        "outputs": [_tensor(tensor) for tensor in opened.outputs],
+    }
+
+
+def _tensor(tensor: TensorSpec) -> dict[str, Any]:
+    return {"name": tensor.name, "datatype": NAMES[tensor.dtype], "shape": list(tensor.shape)}
+
+
+def config(opened: OpenModel) -> dict[str, Any]:
+    """Return a model's configuration. `max_batch_size` is 0: shapes have the dimension of the batch."""
+    settings = opened.settings
+    told: dict[str, Any] = {
+        "name": opened.name,
+        "platform": PLATFORM,
+        "backend": PLATFORM,
+        "max_batch_size": 0,
+        "input": [_configured(tensor) for tensor in opened.inputs],
+        "output": [_configured(tensor) for tensor in opened.outputs],
+        "instance_group": [{"name": opened.name, "count": opened.workers}],
+    }
+    if settings.max_batch_size > 1:
+        told["dynamic_batching"] = {"max_queue_delay_microseconds": settings.max_queue_delay_us}
+    return told
+
+
+def _configured(tensor: TensorSpec) -> dict[str, Any]:
+    name = NAMES[tensor.dtype]
+    return {
+        "name": tensor.name,
+        "data_type": f"TYPE_{'STRING' if name == 'BYTES' else name}",
+        "dims": list(tensor.shape),
+    }
+
+
+def statistics(opened: OpenModel) -> dict[str, Any]:
+    """Return the counts of a version; times are sums in nanoseconds."""
+    counts, stats = opened.counts, opened.runner.stats()
+    runs = stats.served if not stats.batches else stats.batches
+    return {
+        "name": opened.name,
+        "version": opened.version,
+        "last_inference": int(counts.last * 1000),
+        "inference_count": counts.served,
+        "execution_count": min(runs, counts.served),
+        "inference_stats": {
+            "success": {"count": counts.served, "ns": counts.seconds_ns},
+            "fail": {"count": counts.failures, "ns": counts.failed_ns},
+            "queue": {"count": counts.served, "ns": counts.queue_ns},
+            "compute_infer": {"count": counts.served, "ns": counts.compute_ns},
+        },
+    }
+
+
+def all_statistics(repository: Repository) -> list[dict[str, Any]]:
+    """Return the counts of all open versions."""
+    return [statistics(one) for entry in repository.entries for one in entry.open.values()]
+
+
+def index(repository: Repository, ready: bool = False) -> list[dict[str, str]]:
+    """Return the models of the repository; only those that can answer if `ready`."""
+    told = []
+    for entry in repository.entries:
+        versions = sorted(entry.open, key=int) or [""]
+        told += [
+            {"name": entry.name, "version": version, "state": entry.state, "reason": entry.reason}
+            for version in versions
+            if not ready or entry.state == "READY"
+        ]
+    return told

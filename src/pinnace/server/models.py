@@ -1,0 +1,201 @@
+"""One version of a model that is open: its tensors, its predictions, its counts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter, perf_counter_ns, time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pinnace.api.runner import ModelParallelRunner
+from pinnace.errors import PinnaceError
+from pinnace.log import INFO, WARNING, Log
+from pinnace.options.context import Context
+from pinnace.server.failures import RequestError, answer
+from pinnace.server.settings import ModelSettings
+from pinnace.types import Array, DataType
+
+if TYPE_CHECKING:
+    from pinnace.server.metrics import Metrics
+
+_log = Log("pinnace.server")
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """Name, element type and shape of an input or output; -1 is a free dimension."""
+
+    name: str
+    dtype: DataType
+    shape: tuple[int, ...]
+
+
+@dataclass
+class Counts:
+    """Requests since a version was opened; times are sums in nanoseconds."""
+
+    served: int = 0
+    seconds_ns: int = 0
+    queue_ns: int = 0
+    compute_ns: int = 0
+    failed: Counter[str] = field(default_factory=Counter)
+    failed_ns: int = 0
+    last: float = 0.0
+
+    @property
+    def failures(self) -> int:
+        """All requests that failed."""
+        return self.failed.total()
+
+
+class OpenModel:
+    """A version of a model: a runner that answers, until `close`."""
+
+    def __init__(
+        self, name: str, version: str, path: Path, settings: ModelSettings, metrics: Metrics
+    ) -> None:
+        """Open a model, which takes a while. Raises as `ModelParallelRunner.build_from_file` does."""
+        self.name, self.version, self.path, self.settings = name, version, path, settings
+        self.counts, self.warm_ms = Counts(), 0.0
+        self.runner = ModelParallelRunner(str(path), _context(settings))
+        self.inputs = [TensorSpec(t.name, t.dtype, tuple(t.shape)) for t in self.runner.get_inputs()]
+        self.outputs = [TensorSpec(t.name, t.dtype, tuple(t.shape)) for t in self.runner.get_outputs()]
+        self.last_used = perf_counter()
+        self._metrics = metrics.of(name, version)
+        self._holders = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @property
+    def workers(self) -> int:
+        """The number of requests that run at once."""
+        return int(self.runner.get_model_info("workers"))
+
+    def summary(self) -> str:
+        """Return what was chosen for it, and the time of a request when it is warm."""
+        fact = self.runner.get_model_info
+        warm = f", {self.warm_ms:.3g} ms a request in process" if self.warm_ms else ""
+        return (
+            f"{fact('engine')}, {fact('precision')}, {self.workers} workers x {fact('threads')} threads{warm}"
+        )
+
+    @property
+    def memory(self) -> int:
+        """Bytes that the model takes: what opening it allocated, and its file, which is mapped."""
+        told = dict(part.split() for part in self.runner.get_model_info("memory").split(", "))
+        return int(told["private"]) + int(told["files"])
+
+    @property
+    def busy(self) -> bool:
+        """True while a request holds it."""
+        return self._holders > 0
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep it open for the block."""
+        self._holders += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._holders -= 1
+            self.last_used = perf_counter()
+            if not self._holders:
+                self._idle.set()
+
+    def warm_up(self) -> None:
+        """Predict zeros a few times, so that the first request is as fast as the tenth.
+
+        A model that zeros do not suit stays cold: the log says so.
+        """
+        zeros = [np.zeros([max(d, 1) for d in t.shape], t.dtype.to_numpy()) for t in self.inputs]
+        start = perf_counter()
+        try:
+            for _ in range(self.settings.warm_up):
+                begun = perf_counter()
+                self.runner.predict(zeros)
+                self.warm_ms = (perf_counter() - begun) * 1e3
+        except PinnaceError as error:
+            _log.event(WARNING, "not warm", f"{self.name}: zeros do not warm it up: {error}", model=self.name)
+            return
+        seconds = perf_counter() - start
+        _log.event(INFO, "warm", f"{self.name} {self.version} is warm", model=self.name, seconds=seconds)
+
+    async def predict(self, inputs: Mapping[str, Array], timeout: float | None = None) -> Sequence[Array]:
+        """Return the outputs in the model's order; `timeout` is in seconds and includes the wait.
+
+        Raises as `ModelParallelRunner.apredict` does. A cancelled task withdraws or stops the prediction.
+        """
+        start = perf_counter_ns()
+        try:
+            future = self.runner.submit(self._in_order(inputs), self._within(timeout))
+            outputs = await asyncio.wrap_future(future)
+            arrays = [output.get_data_to_numpy() for output in outputs]
+        except asyncio.CancelledError:
+            self._failed("cancelled", start)
+            raise
+        except Exception as error:
+            self._failed(answer(error).cause, start)
+            raise
+        taken = perf_counter_ns() - start
+        self.counts.served += 1
+        self.counts.last = time()
+        self.counts.seconds_ns += taken
+        self._metrics.served(taken / 1e9)
+        return arrays
+
+    def _within(self, timeout: float | None) -> float | None:
+        limits = [limit for limit in (timeout, self.settings.timeout) if limit]
+        return min(limits, default=None)
+
+    def _in_order(self, inputs: Mapping[str, Array]) -> list[Array]:
+        names = [tensor.name for tensor in self.inputs]
+        if inputs.keys() != set(names):
+            lacking = [name for name in names if name not in inputs]
+            other = [name for name in inputs if name not in names]
+            parts = [
+                f"{what} {', '.join(map(repr, some))}"
+                for what, some in (("lacks", lacking), ("has no", other))
+                if some
+            ]
+            raise RequestError(
+                f"the request {' and '.join(parts)}: the inputs of {self.name} are {', '.join(names)}"
+            )
+        return [inputs[name] for name in names]
+
+    def _failed(self, cause: str, start: int) -> None:
+        self.counts.failed[cause] += 1
+        self.counts.failed_ns += perf_counter_ns() - start
+        self._metrics.failed(cause)
+
+    async def close(self) -> None:
+        """Free the model once nobody holds it."""
+        await self._idle.wait()
+        await asyncio.to_thread(self.runner.close)
+
+
+def _context(settings: ModelSettings) -> Context:
+    context = Context()
+    context.target = [settings.device]
+    device = getattr(context, settings.device)
+    if settings.device == "cpu":
+        device.thread_num, device.provider = settings.threads, settings.engine
+    device.precision_mode = settings.precision
+    parallel = context.parallel
+    parallel.workers_num, parallel.config_path = settings.workers, settings.config
+    if settings.device_ids:
+        parallel.device_ids = list(settings.device_ids)
+    runner = {"max_queue": str(settings.queue)}
+    if settings.max_batch_size > 1:
+        runner |= {
+            "max_batch_size": str(settings.max_batch_size),
+            "max_queue_delay_us": str(settings.max_queue_delay_us),
+        }
+    parallel.config_info = {"runner": runner}
+    return context

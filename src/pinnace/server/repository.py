@@ -1,0 +1,250 @@
+"""The models of a server: what there is, what is open, and the memory that they take.
+
+A repository is model files, or a folder with a folder for each model: versions in folders whose names are
+numbers, or the file itself, and an optional `model.toml`. The newest version answers. Names of clients are
+looked up among what the folder lists: they never become paths.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from pinnace.errors import ConfigError, PinnaceError
+from pinnace.log import ERROR, INFO, Log
+from pinnace.server.failures import UnavailableError, UnknownModelError
+from pinnace.server.metrics import Metrics
+from pinnace.server.models import OpenModel
+from pinnace.server.settings import ModelSettings
+
+SUFFIXES = (".mindir", ".ms", ".onnx")
+_SETTINGS = "model.toml"
+_log = Log("pinnace.server")
+
+
+@dataclass
+class Entry:
+    """A model of the repository: its place, and its open versions by number."""
+
+    name: str
+    place: Path
+    open: dict[str, OpenModel] = field(default_factory=dict)
+    newest: str = ""
+    """The version that answers requests that name none."""
+    withdrawn: bool = False
+    """True if it was unloaded, and must not be opened by a request."""
+    reason: str = ""
+    """Why it could not be opened last, "" if it could."""
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def state(self) -> str:
+        """READY, UNAVAILABLE, or "" for a model that a first request opens."""
+        return "READY" if self.open else "UNAVAILABLE" if self.withdrawn or self.reason else ""
+
+
+class Repository:
+    """Opens, switches, evicts and closes models; all methods run on one event loop."""
+
+    def __init__(
+        self,
+        places: Iterable[Path],
+        settings: ModelSettings | None = None,
+        memory: int = 0,
+        metrics: Metrics | None = None,
+    ) -> None:
+        """`places` are model files, or one folder of models; `memory` is the bytes that open models may take.
+
+        Raises ConfigError if there is no model.
+        """
+        self._settings, self._memory = settings or ModelSettings(), memory
+        self.metrics = metrics or Metrics()
+        self._folder: Path | None = None
+        self._entries: dict[str, Entry] = {}
+        self._builds = ThreadPoolExecutor(1, "pinnace-open")
+        places = list(places)
+        if len(places) == 1 and places[0].is_dir():
+            self._folder = places[0].resolve()
+            self._scan()
+        else:
+            for place in places:
+                self._add(place)
+        if not self._entries:
+            raise ConfigError(f"there is no model in {', '.join(map(str, places)) or 'the repository'}")
+
+    def _add(self, place: Path) -> None:
+        if not place.is_file():
+            raise ConfigError(f"{place}: there is no such file")
+        name = place.name.removesuffix(place.suffix)
+        if name in self._entries:
+            raise ConfigError(f"{place}: there are two models of the name {name!r}")
+        self._entries[name] = Entry(name, place.resolve())
+
+    def _scan(self) -> None:
+        """Enter the models that are new in the folder."""
+        assert self._folder is not None
+        for place in sorted(self._folder.iterdir()):
+            name = place.name.removesuffix(place.suffix) if place.suffix in SUFFIXES else place.name
+            if name not in self._entries and _versions(place):
+                self._entries[name] = Entry(name, place)
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """All models, in order of name."""
+        return [self._entries[name] for name in sorted(self._entries)]
+
+    @property
+    def ready(self) -> bool:
+        """True unless a model failed to open."""
+        return not any(entry.reason for entry in self._entries.values())
+
+    def entry(self, name: str) -> Entry:
+        """Return a model. Raises UnknownModelError if there is none of that name."""
+        try:
+            return self._entries[name]
+        except KeyError:
+            raise UnknownModelError(f"there is no model {name[:100]!r}") from None
+
+    def is_ready(self, name: str, version: str = "") -> bool:
+        """Return True if a model answers, at the latest once its first request has opened it."""
+        entry = self.entry(name)
+        return version in entry.open if version and entry.open else entry.state in ("READY", "")
+
+    async def start(self) -> None:
+        """Open all models, if memory has no limit; otherwise requests open them."""
+        if not self._memory:
+            for entry in self.entries:
+                try:
+                    await self.load(entry.name)
+                except PinnaceError as error:
+                    _log.event(ERROR, "not opened", f"{entry.name}: {error}", model=entry.name)
+
+    async def load(self, name: str) -> None:
+        """Open the newest version of a model, and let it answer in place of an older one.
+
+        If it cannot be opened, the older one goes on, and the error is raised. Requests of the older one are
+        answered by it before it is closed.
+        """
+        if self._folder is not None:
+            self._scan()
+        entry = self.entry(name)
+        async with entry.lock:
+            version = max(_versions(entry.place), key=int, default="")
+            if not version:
+                entry.reason = "it has no file any more"
+                raise UnavailableError(f"{name}: there is no model file in its folder")
+            opened = await self._open(entry, version)
+            entry.withdrawn, entry.reason = False, ""
+            older = [one for one in entry.open.values() if one is not opened]
+            entry.open, entry.newest = {version: opened}, version
+        for one in older:
+            await one.close()
+
+    async def unload(self, name: str) -> None:
+        """Close a model once its requests are answered; requests do not open it again, `load` does."""
+        entry = self.entry(name)
+        async with entry.lock:
+            older, entry.open, entry.newest, entry.withdrawn = list(entry.open.values()), {}, "", True
+        for one in older:
+            await one.close()
+
+    @asynccontextmanager
+    async def using(self, name: str, version: str = "") -> AsyncIterator[OpenModel]:
+        """Hold a version of a model for the block; open it if nothing but memory is in the way."""
+        entry = self.entry(name)
+        found = entry.open.get(version or entry.newest)
+        if found is None:
+            found = await self._opened_for_request(entry, version)
+        with found.held():
+            yield found
+
+    async def _opened_for_request(self, entry: Entry, version: str) -> OpenModel:
+        if entry.withdrawn:
+            raise UnavailableError(f"{entry.name} is not loaded")
+        there = _versions(entry.place)
+        if version and version not in there:
+            raise UnknownModelError(
+                f"{entry.name} has no version {version[:20]!r}; it has {', '.join(there)}"
+            )
+        async with entry.lock:
+            found = entry.open.get(version or entry.newest)
+            if found is None:
+                wanted = version or max(there, key=int)
+                found = entry.open[wanted] = await self._open(entry, wanted)
+                entry.newest = max(entry.open, key=int)
+        return found
+
+    async def _open(self, entry: Entry, version: str) -> OpenModel:
+        """Open a version, and warm it up; others are closed for it if memory is short."""
+        path = _versions(entry.place)[version]
+        settings = self._settings.read(entry.place / _SETTINGS) if entry.place.is_dir() else self._settings
+        await self._make_room(path.stat().st_size)
+        loop = asyncio.get_running_loop()
+        make = partial(_opened, entry.name, version, path, settings, self.metrics)
+        try:
+            opened = await loop.run_in_executor(self._builds, make)
+        except (PinnaceError, OSError) as error:
+            entry.reason = str(error)
+            raise
+        _log.event(INFO, "opened", f"{entry.name} {version}", model=entry.name, bytes=opened.memory)
+        await self._make_room(0, opened)
+        return opened
+
+    async def _make_room(self, wanted: int, but: OpenModel | None = None) -> None:
+        """Close the models that were not used for longest, as far as memory is short and they are idle."""
+        while self._memory and self.taken + wanted > self._memory:
+            idle = [
+                (one.last_used, entry, version)
+                for entry in self._entries.values()
+                for version, one in entry.open.items()
+                if not one.busy and one is not but
+            ]
+            if not idle:
+                return
+            _, entry, version = min(idle, key=lambda found: found[0])
+            closed = entry.open.pop(version)
+            entry.newest = max(entry.open, key=int, default="")
+            _log.event(INFO, "evicted", f"{entry.name} {version}", model=entry.name, bytes=closed.memory)
+            await closed.close()
+
+    @property
+    def taken(self) -> int:
+        """Bytes of memory of all open models."""
+        return sum(one.memory for entry in self._entries.values() for one in entry.open.values())
+
+    async def close(self) -> None:
+        """Answer all requests that wait or run, and close all models."""
+        for entry in self.entries:
+            await self.unload(entry.name)
+        self._builds.shutdown()
+
+
+def _opened(name: str, version: str, path: Path, settings: ModelSettings, metrics: Metrics) -> OpenModel:
+    opened = OpenModel(name, version, path, settings, metrics)
+    opened.warm_up()
+    return opened
+
+
+def _versions(place: Path) -> dict[str, Path]:
+    """Return the model file of each version: of a file alone, and of a folder without numbers, it is "1"."""
+    if place.suffix in SUFFIXES and place.is_file():
+        return {"1": place}
+    if not place.is_dir():
+        return {}
+    numbered = {one.name: one for one in place.iterdir() if one.name.isdecimal() and one.is_dir()}
+    found = {number: _model_in(folder) for number, folder in numbered.items()}
+    if not found:
+        found = {"1": _model_in(place)}
+    return {number: file for number, file in found.items() if file is not None}
+
+
+def _model_in(folder: Path) -> Path | None:
+    """Return the model file of a folder: `model.*`, or the only one."""
+    files = sorted(file for file in folder.iterdir() if file.suffix in SUFFIXES and file.is_file())
+    named = [file for file in files if file.name.removesuffix(file.suffix) in ("model", "model_graph")]
+    return (named or files)[0] if len(named or files) == 1 or named else None

@@ -1,0 +1,163 @@
+"""Tensors of the Open Inference Protocol: names of element types, raw bytes and JSON.
+
+Source: the Open Inference Protocol (kserve.github.io), and Triton's extension "binary tensor data". Raw bytes
+are in row-major order, little endian; an element of BYTES is four bytes with its length, and the bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pinnace.server.failures import RequestError
+from pinnace.types import Array, DataType
+
+NAMES = {
+    DataType.BOOL: "BOOL",
+    DataType.INT8: "INT8",
+    DataType.INT16: "INT16",
+    DataType.INT32: "INT32",
+    DataType.INT64: "INT64",
+    DataType.UINT8: "UINT8",
+    DataType.UINT16: "UINT16",
+    DataType.UINT32: "UINT32",
+    DataType.UINT64: "UINT64",
+    DataType.FLOAT16: "FP16",
+    DataType.FLOAT32: "FP32",
+    DataType.FLOAT64: "FP64",
+    DataType.BFLOAT16: "BF16",
+    DataType.STRING: "BYTES",
+}
+"""The protocol's name of each element type."""
+_TYPES = {name: dtype for dtype, name in NAMES.items()}
+_RANGES = {"b": "true or false", "i": "whole numbers", "u": "whole numbers of at least 0", "f": "numbers"}
+
+
+def data_type(name: str, tensor: str) -> DataType:
+    """Return the element type with a name of the protocol. Raises RequestError if there is none."""
+    try:
+        return _TYPES[name]
+    except KeyError:
+        known = ", ".join(_TYPES)
+        raise RequestError(f"input {tensor!r} has the unknown datatype {name!r}; there are {known}") from None
+
+
+def checked_shape(shape: Sequence[Any], tensor: str) -> tuple[int, ...]:
+    """Return the shape of an input. Raises RequestError unless it is sizes."""
+    sizes = tuple(shape)
+    if not all(type(size) is int and 0 <= size < 1 << 31 for size in sizes):
+        raise RequestError(f"input {tensor!r} has the shape {list(sizes)[:16]}: sizes are whole, from 0 on")
+    return sizes
+
+
+def from_raw(data: memoryview, name: str, dtype: DataType, shape: tuple[int, ...]) -> Array:
+    """Return the array of an input's raw bytes, which it shares. Raises RequestError if they do not fit."""
+    elements = math.prod(shape)
+    if dtype is DataType.STRING:
+        return _array(_texts(data, name, elements), shape)
+    kind = dtype.to_numpy()
+    if len(data) != elements * kind.itemsize:
+        raise RequestError(
+            f"input {name!r} has {len(data)} bytes, but {list(shape)} of {NAMES[dtype]} takes "
+            f"{elements * kind.itemsize}"
+        )
+    return np.frombuffer(data, kind).reshape(shape)
+
+
+def _texts(data: memoryview, name: str, elements: int) -> list[str]:
+    texts, place = list[str](), 0
+    while place + 4 <= len(data) and len(texts) < elements:
+        (length,) = struct.unpack_from("<I", data, place)
+        place += 4
+        if place + length > len(data):
+            break
+        texts.append(_text(bytes(data[place : place + length]), name))
+        place += length
+    if place != len(data) or len(texts) != elements:
+        raise RequestError(f"input {name!r}: its bytes are not {elements} elements of BYTES")
+    return texts
+
+
+def _text(data: bytes, name: str) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise RequestError(f"input {name!r} has BYTES that are no UTF-8: models take text") from None
+
+
+def from_items(items: Any, name: str, dtype: DataType, shape: tuple[int, ...]) -> Array:
+    """Return the array of an input's elements, a flat or nested list. Raises RequestError if they do not fit.
+
+    Numbers that the element type cannot hold exactly as a whole number are refused; those of floating point
+    are rounded.
+    """
+    if not isinstance(items, list):
+        raise RequestError(f"input {name!r}: its data must be a list")
+    flat = list[Any]()
+    _flatten(items, flat, len(shape), name)
+    if len(flat) != math.prod(shape):
+        raise RequestError(f"input {name!r} has {len(flat)} elements, but the shape {list(shape)}")
+    if dtype is DataType.STRING:
+        texts = [
+            item if isinstance(item, str) else _text(item, name) for item in _of(flat, (str, bytes), name)
+        ]
+        return _array(texts, shape)
+    kind = dtype.to_numpy()
+    allowed = {"b": (bool,), "i": (int,), "u": (int,)}.get(kind.kind, (int, float))
+    try:
+        with np.errstate(over="ignore"):
+            return np.array(_of(flat, allowed, name, kind.kind), kind).reshape(shape)
+    except OverflowError:
+        raise RequestError(f"input {name!r} has numbers that {NAMES[dtype]} does not hold") from None
+
+
+def _of(items: list[Any], kinds: tuple[type, ...], name: str, kind: str = "") -> list[Any]:
+    if not all(type(item) in kinds for item in items):
+        raise RequestError(
+            f"input {name!r}: its data must be {_RANGES.get(kind, 'numbers' if kind else 'text')}"
+        )
+    return items
+
+
+def _flatten(items: list[Any], flat: list[Any], depth: int, name: str) -> None:
+    for item in items:
+        if isinstance(item, list):
+            if depth <= 1:
+                raise RequestError(f"input {name!r}: its data has more dimensions than its shape")
+            _flatten(item, flat, depth - 1, name)
+        else:
+            flat.append(item)
+
+
+def _array(texts: list[str], shape: tuple[int, ...]) -> Array:
+    made = np.empty(len(texts), object)
+    made[:] = texts
+    return made.reshape(shape)
+
+
+def to_raw(array: Array) -> bytes | memoryview:
+    """Return the raw bytes of an output."""
+    if array.dtype == object:
+        encoded = [str(text).encode() for text in array.ravel()]
+        return b"".join(struct.pack("<I", len(text)) + text for text in encoded)
+    whole = np.ascontiguousarray(array)
+    return whole.reshape(-1).view(np.uint8).data if whole.size else b""
+
+
+def to_items(array: Array) -> list[Any]:
+    """Return the elements of an output for JSON, flat, in row-major order."""
+    flat = array.ravel()
+    return [str(text) for text in flat] if array.dtype == object else flat.astype(_json_kind(flat)).tolist()
+
+
+def _json_kind(array: Array) -> np.dtype[Any]:
+    return np.dtype(np.float32) if array.dtype.name == "bfloat16" else array.dtype
+
+
+def name_of(array: Array) -> str:
+    """Return the protocol's name of an array's element type."""
+    return NAMES[DataType.from_numpy(array.dtype)]

@@ -1,0 +1,156 @@
+"""Repositories: versions, loading under load, and memory."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tritonclient.http
+from tests.server import models
+from tritonclient.utils import InferenceServerException
+
+from pinnace.errors import ConfigError
+from pinnace.server.server import Options, Server
+from pinnace.server.settings import ModelSettings
+
+X = np.zeros(1, np.float32)
+
+
+def client_of(server: Server) -> tritonclient.http.InferenceServerClient:
+    return tritonclient.http.InferenceServerClient(f"127.0.0.1:{server.http_port}", concurrency=4)
+
+
+def ask(client, model: str, version: str = "") -> tuple[float, str]:
+    given = tritonclient.http.InferInput("x", [1], "FP32")
+    given.set_data_from_numpy(X)
+    result = client.infer(model, [given], version)
+    return float(result.as_numpy("y")[0]), result.get_response()["model_version"]
+
+
+def test_the_newest_version_answers_and_others_by_number(serving, tmp_path):
+    for number in (1, 2, 10):
+        models.constant(tmp_path / "m" / str(number) / "model.onnx", number)
+    client = client_of(serving(tmp_path))
+    assert ask(client, "m") == (10, "10")
+    assert ask(client, "m", "2") == (2, "2")
+    assert client.get_model_metadata("m")["versions"] == ["2", "10"]
+    with pytest.raises(InferenceServerException, match="has no version '3'"):
+        ask(client, "m", "3")
+
+
+def test_load_finds_new_models_and_new_versions(serving, tmp_path):
+    models.constant(tmp_path / "m" / "1" / "model.onnx", 1)
+    client = client_of(serving(tmp_path))
+    models.constant(tmp_path / "m" / "2" / "model.onnx", 2)
+    models.constant(tmp_path / "other" / "model.onnx", 7)
+    assert ask(client, "m") == (1, "1")
+    client.load_model("m")
+    client.load_model("other")
+    assert ask(client, "m") == (2, "2")
+    assert ask(client, "other") == (7, "1")
+
+
+def test_a_broken_version_leaves_the_one_before_in_its_place(serving, tmp_path):
+    models.constant(tmp_path / "m" / "1" / "model.onnx", 1)
+    client = client_of(serving(tmp_path))
+    broken = tmp_path / "m" / "2" / "model.onnx"
+    broken.parent.mkdir()
+    broken.write_bytes(b"no model")
+    with pytest.raises(InferenceServerException, match=r"model\.onnx"):
+        client.load_model("m")
+    assert ask(client, "m") == (1, "1")
+    (index,) = client.get_model_repository_index()
+    assert index["state"] == "READY"
+    assert "model.onnx" in index["reason"]
+
+
+def test_versions_change_under_load_without_a_lost_request(serving, tmp_path):
+    models.constant(tmp_path / "m" / "1" / "model.onnx", 1)
+    server = serving(tmp_path)
+    ended, wrong, count = threading.Event(), [], []
+
+    def load() -> None:
+        client = client_of(server)
+        while not ended.is_set():
+            number, version = ask(client, "m")
+            count.append(1)
+            if number != int(version):
+                wrong.append((number, version))
+
+    clients = [threading.Thread(target=load) for _ in range(3)]
+    for one in clients:
+        one.start()
+    control = client_of(server)
+    for number in range(2, 7):
+        models.constant(tmp_path / "m" / str(number) / "model.onnx", number)
+        control.load_model("m")
+        assert ask(control, "m") == (number, str(number))
+    ended.set()
+    for one in clients:
+        one.join()
+    assert not wrong
+    assert len(count) > 5
+    (stats,) = control.get_inference_statistics("m")["model_stats"]
+    assert stats["inference_stats"]["fail"]["count"] == 0
+
+
+def test_models_beyond_the_memory_are_opened_on_demand_and_evicted(serving, tmp_path):
+    for number in range(6):
+        models.constant(tmp_path / f"m{number}" / "model.onnx", number)
+    server = serving(tmp_path, memory=1)  # each open model is beyond it
+    client = client_of(server)
+    for number in (0, 1, 5, 0):
+        assert ask(client, f"m{number}")[0] == number
+    index = {model["name"]: model["state"] for model in client.get_model_repository_index()}
+    assert [name for name, state in index.items() if state == "READY"] == ["m0"]
+    assert client.is_model_ready("m3")  # its first request opens it
+
+
+def test_a_model_has_settings_of_its_own(serving, tmp_path):
+    models.simple(tmp_path / "m" / "model.onnx")
+    (tmp_path / "m" / "model.toml").write_text("workers = 1\nmax_batch_size = 8\nmax_queue_delay_us = 50\n")
+    config = client_of(serving(tmp_path)).get_model_config("m")
+    assert config["instance_group"] == [{"name": "m", "count": 1}]
+    assert config["dynamic_batching"] == {"max_queue_delay_microseconds": 50}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("wokers = 1", "there is no setting 'wokers'; there are engine"),
+        ("workers = -1", "workers must be a whole number of at least 0, not -1"),
+        ("workers = true", "workers must be a whole number"),
+        ("device_ids = [0, 'x']", "device_ids must be a list of whole numbers"),
+        ("workers", "is not TOML"),
+    ],
+)
+def test_wrong_settings_name_the_file_and_the_key(tmp_path, text, message):
+    file = tmp_path / "model.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=message) as raised:
+        ModelSettings().read(file)
+    assert str(file) in str(raised.value)
+
+
+def test_names_of_clients_are_no_paths(serving, tmp_path):
+    models.constant(tmp_path / "outside" / "model.onnx", 1)
+    models.constant(tmp_path / "inside" / "m" / "model.onnx", 1)
+    client = client_of(serving(tmp_path / "inside"))
+    for name in ("../outside", "..", ".", "/", str(tmp_path / "outside"), "m/../../outside", ""):
+        for act in (client.load_model, client.unload_model, client.get_model_metadata):
+            with pytest.raises(InferenceServerException):
+                act(name)
+
+
+@pytest.mark.parametrize("places", [["nothing.onnx"], ["."], ["a/m.onnx", "b/m.onnx"]])
+def test_what_is_no_model_is_named_at_the_start(tmp_path: Path, places):
+    for place in ("a", "b"):
+        models.constant(tmp_path / place / "m.onnx", 1)
+    (tmp_path / "a" / "m.onnx").replace(tmp_path / "a.onnx") if places == ["."] else None
+    if places == ["."]:
+        tmp_path = tmp_path / "empty"
+        tmp_path.mkdir()
+    with pytest.raises(ConfigError):
+        Server([tmp_path / place for place in places], options=Options(http_port=0, grpc_port=0))
