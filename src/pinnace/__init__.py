@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from pinnace.api.runner import ModelParallelRunner, RunnerConfig
     from pinnace.engines.steps import OperatorTime, Profile
     from pinnace.ranking import Ranked, labels
+    from pinnace.server import Server
     from pinnace.serving.stats import Stats
 
 _LATER = {
@@ -73,6 +74,7 @@ _LATER = {
     "api.runner": ("ModelParallelRunner", "RunnerConfig"),
     "engines.steps": ("OperatorTime", "Profile"),
     "ranking": ("Ranked", "labels"),
+    "server": ("Server",),
     "serving.stats": ("Stats",),
 }
 """Modules that a process which runs one model does not need, and the names in them."""
@@ -138,6 +140,7 @@ __all__ = [
     "QueueFullError",
     "Ranked",
     "RunnerConfig",
+    "Server",
     "Stats",
     "Tensor",
     "TensorMeta",

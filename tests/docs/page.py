@@ -26,7 +26,7 @@ FENCE = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 NOT_RUN = re.compile(r"<!-- not run: \S.* -->\s*\Z")
-LANGUAGES = {"python", "bash", "console", "text", "ini", "json", "yaml", "cpp", "cmake", "dockerfile"}
+LANGUAGES = {"python", "bash", "console", "text", "ini", "json", "yaml", "cpp", "cmake", "dockerfile", "toml"}
 RUN = {"python", "bash", "console"}
 
 

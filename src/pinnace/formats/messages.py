@@ -45,6 +45,12 @@ def message_class(table: str, package: str, name: str, syntax: str = "proto3") -
     Written in the syntax "proto2", a field that was set to 0 is in the file, and lists of numbers are not
     packed.
     """
+    found = _pool(table, package, syntax).FindMessageTypeByName(f"{package}.{name}")
+    return message_factory.GetMessageClass(found)
+
+
+@cache
+def _pool(table: str, package: str, syntax: str) -> descriptor_pool.DescriptorPool:
     file = descriptor_pb2.FileDescriptorProto(name=f"{package}.proto", package=package, syntax=syntax)
     messages: dict[str, Proto] = {}
     for kind, called, lines in entries(table):
@@ -56,7 +62,7 @@ def message_class(table: str, package: str, name: str, syntax: str = "proto3") -
             _add_field(messages[called], line.split(), package)
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}"))
+    return pool
 
 
 @cache

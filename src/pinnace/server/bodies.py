@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import zlib
 
@@ -13,6 +14,8 @@ from pinnace.server.failures import TooLargeError
 
 _SMALL = 1024
 """Bytes of a response that are not worth compressing."""
+_PATIENCE = 30.0
+"""Seconds that a client may take to send a body."""
 _WINDOWS = {"gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 
 
@@ -35,16 +38,20 @@ class BodyLimit:
         headers = dict(scope["headers"])
         encoding = headers.get(b"content-encoding", b"identity").decode("latin-1").lower()
         try:
-            body = await self._body(receive, encoding, int(headers.get(b"content-length", b"0")))
+            async with asyncio.timeout(_PATIENCE):
+                body = await self._body(receive, encoding, int(headers.get(b"content-length", b"0")))
+        except TimeoutError:
+            refused = 408, f"the request's body was not there after {_PATIENCE:g} s"
         except TooLargeError as error:
-            await JSONResponse({"error": str(error)}, 413, {"connection": "close"})(scope, receive, send)
-            return
+            refused = 413, str(error)
         except ValueError as error:
-            await JSONResponse({"error": str(error)}, 400, {"connection": "close"})(scope, receive, send)
+            refused = 400, str(error)
+        else:
+            if body is not None:  # the client has not gone
+                await self._app(scope, _first(body, receive), send)
             return
-        if body is None:
-            return  # the client has gone
-        await self._app(scope, _first(body, receive), send)
+        status, why = refused
+        await JSONResponse({"error": why}, status, {"connection": "close"})(scope, receive, send)
 
     async def _body(self, receive: Receive, encoding: str, length: int) -> bytes | None:
         """Return a request's body; None if the client goes. Raises TooLargeError and ValueError."""

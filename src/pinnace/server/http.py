@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 from starlette.applications import Starlette
@@ -19,6 +21,7 @@ from pinnace.server.access import Access, Scope
 from pinnace.server.bodies import BodyLimit, compressed
 from pinnace.server.failures import RequestError, UnavailableError, answer
 from pinnace.server.repository import Repository
+from pinnace.server.settings import ModelSettings
 
 _LENGTH = "Inference-Header-Content-Length"
 """The header with the bytes of JSON before the raw tensors."""
@@ -27,7 +30,31 @@ T = TypeVar("T")
 _Handler = Callable[[Request], Awaitable[Response]]
 
 
-def application(repository: Repository, max_bytes: int, access: Access | None = None) -> Starlette:
+MAX_BYTES = 1 << 28
+"""Bytes of a request that are taken by default."""
+
+
+def app(
+    models: Iterable[str | Path], settings: ModelSettings | None = None, max_bytes: int = MAX_BYTES
+) -> Starlette:
+    """Return an ASGI application for a server of yours, such as uvicorn or hypercorn, in one process.
+
+    It opens the models when it starts, and closes them when it ends. Raises ConfigError if there are none.
+    """
+    repository = Repository(map(Path, models), settings)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        await repository.start()
+        yield
+        await repository.close()
+
+    return application(repository, max_bytes, lifespan=lifespan)
+
+
+def application(
+    repository: Repository, max_bytes: int, access: Access | None = None, lifespan: Any = None
+) -> Starlette:
     """Return the application for a repository; requests have at most `max_bytes`, decompressed too."""
     access = access or Access()
     api = _Api(repository)
@@ -56,6 +83,7 @@ def application(repository: Repository, max_bytes: int, access: Access | None = 
             for scope, method, path, handler in routes
         ],
         middleware=[BodyLimit.at(max_bytes)],
+        lifespan=lifespan,
     )
 
 

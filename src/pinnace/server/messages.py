@@ -75,7 +75,7 @@ def statistics(opened: OpenModel) -> dict[str, Any]:
         "inference_count": counts.served,
         "execution_count": min(runs, counts.served),
         "inference_stats": {
-            "success": {"count": counts.served, "ns": counts.seconds_ns},
+            "success": {"count": counts.served, "ns": counts.queue_ns + counts.compute_ns},
             "fail": {"count": counts.failures, "ns": counts.failed_ns},
             "queue": {"count": counts.served, "ns": counts.queue_ns},
             "compute_infer": {"count": counts.served, "ns": counts.compute_ns},

@@ -13,15 +13,24 @@ class ModelMetrics:
 
     def __init__(self, metrics: Metrics, model: str, version: str) -> None:
         self._metrics, self._labels = metrics, (model, version)
-        self._seconds = metrics.seconds.labels(*self._labels)
+        self._times = [one.labels(*self._labels) for one in (metrics.total, metrics.queue, metrics.compute)]
 
-    def served(self, seconds: float) -> None:
-        """Count a request that was answered."""
-        self._seconds.observe(seconds)
+    def served(self, queued: float, computed: float) -> None:
+        """Count a request that waited and ran so many seconds."""
+        for histogram, seconds in zip(self._times, (queued + computed, queued, computed), strict=True):
+            histogram.observe(seconds)
 
     def failed(self, cause: str) -> None:
-        """Count a request that was not."""
+        """Count a request without a result."""
         self._metrics.failures.labels(*self._labels, cause).inc()
+
+    def opened(self, size: int) -> None:
+        """Note the bytes that the version takes."""
+        self._metrics.memory.labels(*self._labels).set(size)
+
+    def closed(self) -> None:
+        """Note that it takes no memory any more."""
+        self._metrics.memory.remove(*self._labels)
 
 
 class Metrics:
@@ -29,15 +38,17 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self.seconds = Histogram(
-            "pinnace_request_seconds", "Time from a request's arrival to its result, waiting included.",
-            _LABELS, buckets=_BUCKETS, registry=self._registry,
-        )  # fmt: skip
+        self.total = self._histogram("request", "Time from a request's arrival to its result.")
+        self.queue = self._histogram("queue", "Time that a request waits for a worker.")
+        self.compute = self._histogram("compute", "Time from a request's start on a worker to its result.")
         self.failures = Counter(
             "pinnace_request_failures", "Requests without a result, by cause.", (*_LABELS, "cause"),
             registry=self._registry,
         )  # fmt: skip
-        self.opened = Gauge("pinnace_model_bytes", "Memory of open models.", _LABELS, registry=self._registry)
+        self.memory = Gauge("pinnace_model_bytes", "Memory of open models.", _LABELS, registry=self._registry)
+
+    def _histogram(self, name: str, text: str) -> Histogram:
+        return Histogram(f"pinnace_{name}_seconds", text, _LABELS, buckets=_BUCKETS, registry=self._registry)
 
     def of(self, model: str, version: str) -> ModelMetrics:
         """Return the metrics of a version."""

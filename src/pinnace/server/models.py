@@ -41,7 +41,6 @@ class Counts:
     """Requests since a version was opened; times are sums in nanoseconds."""
 
     served: int = 0
-    seconds_ns: int = 0
     queue_ns: int = 0
     compute_ns: int = 0
     failed: Counter[str] = field(default_factory=Counter)
@@ -68,6 +67,7 @@ class OpenModel:
         self.outputs = [TensorSpec(t.name, t.dtype, tuple(t.shape)) for t in self.runner.get_outputs()]
         self.last_used = perf_counter()
         self._metrics = metrics.of(name, version)
+        self._metrics.opened(self.memory)
         self._holders = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -143,12 +143,18 @@ class OpenModel:
         except Exception as error:
             self._failed(answer(error).cause, start)
             raise
-        taken = perf_counter_ns() - start
-        self.counts.served += 1
-        self.counts.last = time()
-        self.counts.seconds_ns += taken
-        self._metrics.served(taken / 1e9)
+        began = getattr(future, "began_at", 0) or start  # a cluster's futures do not say
+        self._served(began - start, perf_counter_ns() - began)
         return arrays
+
+    def _served(self, queued: int, computed: int) -> None:
+        """Count a request that waited and ran so many nanoseconds."""
+        counts = self.counts
+        counts.served += 1
+        counts.last = time()
+        counts.queue_ns += queued
+        counts.compute_ns += computed
+        self._metrics.served(queued / 1e9, computed / 1e9)
 
     def _within(self, timeout: float | None) -> float | None:
         limits = [limit for limit in (timeout, self.settings.timeout) if limit]
@@ -177,6 +183,7 @@ class OpenModel:
     async def close(self) -> None:
         """Free the model once nobody holds it."""
         await self._idle.wait()
+        self._metrics.closed()
         await asyncio.to_thread(self.runner.close)
 
 

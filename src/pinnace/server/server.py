@@ -22,7 +22,7 @@ from pinnace.errors import ConfigError
 from pinnace.log import INFO, Log
 from pinnace.server import grpc as grpc_server
 from pinnace.server.access import Access
-from pinnace.server.http import application
+from pinnace.server.http import MAX_BYTES, application
 from pinnace.server.repository import Repository
 from pinnace.server.settings import ModelSettings
 
@@ -45,7 +45,7 @@ class Options:
     http_port: int | None = 8000
     grpc_port: int | None = 8001
     unix_socket: Path | None = None
-    max_bytes: int = 1 << 28
+    max_bytes: int = MAX_BYTES
     max_connections: int = 1000
     memory: int = 0
     drain: float = 30.0
@@ -108,7 +108,7 @@ def _unix_socket(path: Path) -> socket.socket:
 
 
 class Server:
-    """Serves models until it is stopped.
+    """Serves models until it is stopped, at `http_port` and `grpc_port`.
 
     with Server(["model.mindir"]) as server:
         print(server.http_port, server.grpc_port)
@@ -120,7 +120,10 @@ class Server:
         settings: ModelSettings | None = None,
         options: Options | None = None,
     ) -> None:
-        """`models` are files, or one folder. Raises ConfigError."""
+        """`models` are files, or one folder of models. Without `options`, ports are free ones of 127.0.0.1.
+
+        Raises ConfigError for options that do not fit, and if there is no model.
+        """
         self._options = options or Options(http_port=0, grpc_port=0)
         self._options.check()
         self.repository = Repository(map(Path, models), settings, self._options.memory)

@@ -76,6 +76,7 @@ class RequestFuture(Future[T]):
         self._pool: WorkerPool | None = pool  # until the request has ended
         self._claimed = threading.Lock()
         self.begun = False
+        self.began_at = 0  # by `perf_counter_ns`, 0 while it waits
 
     def requests(self) -> Sequence[Request]:
         raise NotImplementedError
@@ -161,7 +162,7 @@ class SubmittedRequest(RequestFuture[Any]):
         return [self]
 
     def begin(self) -> bool:
-        self.begun = not self.done()
+        self.begun, self.began_at = not self.done(), perf_counter_ns()
         return self.begun
 
     def succeed(self, results: list[Array]) -> None:
