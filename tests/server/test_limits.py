@@ -168,7 +168,10 @@ OTHER = ONE | {"name": "INPUT1"}
         ({"inputs": [ONE, OTHER, ONE | {"name": "z"}]}, "has no 'z'"),
         ({"inputs": [ONE | {"parameters": {"binary_data_size": 64}}]}, "binary_data_size"),
         ({"inputs": [ONE | {"parameters": {"binary_data_size": -1}}]}, "binary_data_size"),
-        ({"inputs": [ONE | {"parameters": {"shared_memory_region": "r"}}]}, "shared memory is off"),
+        (
+            {"inputs": [ONE | {"parameters": {"shared_memory_region": "r"}}]},
+            "_byte_size and _offset are numbers",
+        ),
         ({"inputs": [ONE, OTHER], "parameters": {"timeout": "soon"}}, "microseconds"),
         ({"inputs": [ONE, OTHER], "parameters": []}, "parameters must be an object"),
         ({"inputs": [ONE, OTHER], "outputs": [{}]}, "name must be text"),

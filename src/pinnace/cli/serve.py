@@ -52,6 +52,13 @@ ClientCA = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="TLS: the authority of clients' certificates, which they need then."),
 ]
+SharedMemory = Annotated[
+    str,
+    typer.Option(
+        metavar="PREFIX", help="Let clients register shared memory whose keys begin so, such as /pinnace-."
+    ),
+]
+Name = Annotated[str, typer.Option(metavar="NAME", help="The server's name in its metadata.")]
 Insecure = Annotated[bool, typer.Option("--insecure", help="Listen at addresses that others reach.")]
 
 
@@ -73,6 +80,8 @@ def serve(
     tls_certificate: Certificate = None,
     tls_key: Key = None,
     tls_client_ca: ClientCA = None,
+    shared_memory: SharedMemory = "",
+    name: Name = "pinnace",
     insecure: Insecure = False,
 ) -> None:
     """Serve models over HTTP and gRPC.
@@ -91,7 +100,8 @@ def serve(
     options = Options(
         host, _port(http_port), _port(grpc_port), unix_socket, _bytes("--max-bytes", max_bytes),
         memory=_bytes("--memory", memory), drain=drain, tokens=tokens,
-        certificate=tls_certificate, key=tls_key, client_ca=tls_client_ca, insecure=insecure,
+        certificate=tls_certificate, key=tls_key, client_ca=tls_client_ca,
+        insecure=insecure, shared_memory=shared_memory, name=name,
     )  # fmt: skip
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

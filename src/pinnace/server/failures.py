@@ -24,6 +24,10 @@ class UnknownModelError(PinnaceError, LookupError):
     """A request for a model or version that the repository does not have."""
 
 
+class LoadError(PinnaceError, RuntimeError):
+    """A model that cannot be loaded as a client asks; INTERNAL over gRPC, as Triton's clients expect."""
+
+
 class UnavailableError(PinnaceError, RuntimeError):
     """A model that exists and cannot answer now: it is not loaded, or the server ends."""
 

@@ -18,6 +18,7 @@ from pinnace.server import inference, messages, tensors
 from pinnace.server.access import Access, Scope
 from pinnace.server.failures import RequestError, answer
 from pinnace.server.repository import Repository
+from pinnace.server.shared_memory import SharedMemory, span_of
 from pinnace.types import Array, DataType
 
 SERVICE = "inference.GRPCInferenceService"
@@ -48,9 +49,9 @@ def message(name: str) -> Proto:
     return message_class(table, "inference", name)
 
 
-def handlers(repository: Repository, access: Access) -> grpc.GenericRpcHandler:
+def handlers(repository: Repository, access: Access, memory: SharedMemory) -> grpc.GenericRpcHandler:
     """Return the handlers of the service for a repository."""
-    service = _Service(repository, access)
+    service = _Service(repository, access, memory)
     unary: dict[str, tuple[Scope, str, str, _Method]] = {
         "ServerLive": ("open", "Empty", "Live", service.live),
         "ServerReady": ("open", "Empty", "Ready", service.ready),
@@ -63,6 +64,11 @@ def handlers(repository: Repository, access: Access) -> grpc.GenericRpcHandler:
         "RepositoryIndex": ("read", "IndexRequest", "IndexResponse", service.index),
         "RepositoryModelLoad": ("admin", "RepositoryRequest", "Empty", service.load),
         "RepositoryModelUnload": ("admin", "RepositoryRequest", "Empty", service.unload),
+        "SystemSharedMemoryRegister": ("infer", "Region", "Empty", service.register),
+        "SystemSharedMemoryUnregister": ("infer", "RegionName", "Empty", service.unregister),
+        "SystemSharedMemoryStatus": ("read", "RegionName", "RegionsStatus", service.regions),
+        "CudaSharedMemoryUnregister": ("infer", "RegionName", "Empty", service.nothing),
+        "CudaSharedMemoryStatus": ("read", "RegionName", "Empty", service.nothing),
     }
     made = {
         name: grpc.unary_unary_rpc_method_handler(
@@ -101,8 +107,8 @@ def _answering(method: _Method, access: Access, scope: Scope) -> _Method:
 
 
 class _Service:
-    def __init__(self, repository: Repository, access: Access) -> None:
-        self._repository, self._access = repository, access
+    def __init__(self, repository: Repository, access: Access, memory: SharedMemory) -> None:
+        self._repository, self._access, self._memory = repository, access, memory
 
     async def live(self, request: Any, context: Any) -> Any:
         return message("Live")(live=True)
@@ -111,7 +117,7 @@ class _Service:
         return message("Ready")(ready=self._repository.ready)
 
     async def server(self, request: Any, context: Any) -> Any:
-        return ParseDict(messages.server(), message("ServerMetadata")())
+        return ParseDict(messages.server(self._repository), message("ServerMetadata")())
 
     async def model_ready(self, request: Any, context: Any) -> Any:
         return message("Ready")(ready=self._repository.is_ready(request.name, request.version))
@@ -140,8 +146,25 @@ class _Service:
         told = messages.index(self._repository, request.ready)
         return ParseDict({"models": told}, message("IndexResponse")())
 
+    async def register(self, request: Any, context: Any) -> Any:
+        self._memory.register(request.name, request.key, request.offset, request.byte_size)
+        return message("Empty")()
+
+    async def unregister(self, request: Any, context: Any) -> Any:
+        self._memory.unregister(request.name)
+        return message("Empty")()
+
+    async def regions(self, request: Any, context: Any) -> Any:
+        told = {one["name"]: one for one in self._memory.status(request.name)}
+        return ParseDict({"regions": told}, message("RegionsStatus")())
+
+    async def nothing(self, request: Any, context: Any) -> Any:
+        return message("Empty")()
+
     async def load(self, request: Any, context: Any) -> Any:
-        await self._repository.load(request.model_name)
+        parameters = _parameters(request.parameters)
+        inference.check_load(parameters)
+        await self._repository.load(request.model_name, parameters.get("config", ""))
         return message("Empty")()
 
     async def unload(self, request: Any, context: Any) -> Any:
@@ -149,8 +172,8 @@ class _Service:
         return message("Empty")()
 
     async def infer(self, request: Any, context: Any) -> Any:
-        decoded = _decoded(request)
-        result = await inference.infer(self._repository, decoded, context.time_remaining())
+        decoded = _decoded(request, self._memory)
+        result = await inference.infer(self._repository, decoded, self._memory, context.time_remaining())
         return _encoded(result, request.id)
 
     async def stream(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
@@ -173,21 +196,27 @@ def _parameters(given: Any) -> dict[str, Any]:
     }
 
 
-def _decoded(request: Any) -> inference.Request:
-    raw = request.raw_input_contents
-    if raw and len(raw) != len(request.inputs):
-        raise RequestError(f"raw_input_contents has {len(raw)} tensors for {len(request.inputs)} inputs")
+def _decoded(request: Any, memory: SharedMemory) -> inference.Request:
+    raw = iter(request.raw_input_contents)
     arrays = dict[str, Array]()
-    for place, given in enumerate(request.inputs):
+    for given in request.inputs:
         if given.name in arrays:
             raise RequestError(f"input {given.name!r} is given twice")
-        inference.check(_parameters(given.parameters))
-        arrays[given.name] = _array(given, memoryview(raw[place]) if raw else None)
-    for wanted in request.outputs:
-        inference.check(_parameters(wanted.parameters))
-    names = [wanted.name for wanted in request.outputs]
+        options = _parameters(given.parameters)
+        inference.check(options)
+        span = span_of(options, given.name)
+        data = memory.read(span) if span else next(raw, None)
+        if data is None and request.raw_input_contents:
+            raise RequestError(f"raw_input_contents has no tensor for input {given.name!r}")
+        arrays[given.name] = _array(given, None if data is None else memoryview(data))
+    if next(raw, None) is not None:
+        raise RequestError(f"raw_input_contents has more tensors than the {len(request.inputs)} inputs take")
+    wanted = {output.name: _parameters(output.parameters) for output in request.outputs}
+    for options in wanted.values():
+        inference.check(options)
+    spans = {name: span_of(options, name) for name, options in wanted.items()}
     parameters = _parameters(request.parameters)
-    return inference.Request(request.model_name, request.model_version, request.id, arrays, names, parameters)
+    return inference.Request(request.model_name, request.model_version, request.id, arrays, spans, parameters)
 
 
 def _array(given: Any, raw: memoryview | None) -> Array:
@@ -205,15 +234,22 @@ def _encoded(result: inference.Result, id_: str) -> Any:
     response = message("InferResponse")(
         model_name=result.model.name, model_version=result.model.version, id=id_
     )
-    for name, array in result.outputs:
-        response.outputs.add(name=name, datatype=tensors.name_of(array), shape=array.shape)
-        response.raw_output_contents.append(bytes(tensors.to_raw(array)))
+    for name, array, span in result.outputs:
+        output = response.outputs.add(name=name, datatype=tensors.name_of(array), shape=array.shape)
+        if span is None:
+            response.raw_output_contents.append(bytes(tensors.to_raw(array)))
+        else:
+            output.parameters["shared_memory_region"].string_param = span.region
+            output.parameters["shared_memory_byte_size"].int64_param = span.size
+            output.parameters["shared_memory_offset"].int64_param = span.offset
     return response
 
 
-def server(repository: Repository, max_bytes: int, access: Access | None = None) -> grpc.aio.Server:
+def server(
+    repository: Repository, max_bytes: int, access: Access | None = None, memory: SharedMemory | None = None
+) -> grpc.aio.Server:
     """Return a server without addresses, for requests of up to `max_bytes`."""
     options = [("grpc.max_receive_message_length", max_bytes), ("grpc.max_send_message_length", -1)]
     made = grpc.aio.server(options=[*options, ("grpc.so_reuseport", 0)])
-    made.add_generic_rpc_handlers((handlers(repository, access or Access()),))
+    made.add_generic_rpc_handlers((handlers(repository, access or Access(), memory or SharedMemory()),))
     return made

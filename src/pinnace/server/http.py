@@ -22,6 +22,7 @@ from pinnace.server.bodies import BodyLimit, compressed
 from pinnace.server.failures import RequestError, UnavailableError, answer
 from pinnace.server.repository import Repository
 from pinnace.server.settings import ModelSettings
+from pinnace.server.shared_memory import SharedMemory, Span, span_of
 
 _LENGTH = "Inference-Header-Content-Length"
 """The header with the bytes of JSON before the raw tensors."""
@@ -53,11 +54,15 @@ def app(
 
 
 def application(
-    repository: Repository, max_bytes: int, access: Access | None = None, lifespan: Any = None
+    repository: Repository,
+    max_bytes: int,
+    access: Access | None = None,
+    memory: SharedMemory | None = None,
+    lifespan: Any = None,
 ) -> Starlette:
     """Return the application for a repository; requests have at most `max_bytes`, decompressed too."""
     access = access or Access()
-    api = _Api(repository)
+    api = _Api(repository, memory or SharedMemory())
     one = "/v2/models/{model}"
     routes: list[tuple[Scope, str, str, _Handler]] = [
         ("read", "GET", "/v2", api.server),
@@ -68,6 +73,13 @@ def application(
         ("admin", "POST", "/v2/repository/models/{model}/load", api.load),
         ("admin", "POST", "/v2/repository/models/{model}/unload", api.unload),
         ("read", "GET", "/metrics", api.metrics),
+        ("infer", "POST", "/v2/systemsharedmemory/region/{region}/register", api.register),
+        ("infer", "POST", "/v2/systemsharedmemory/region/{region}/unregister", api.unregister),
+        ("infer", "POST", "/v2/systemsharedmemory/unregister", api.unregister),
+        ("read", "GET", "/v2/systemsharedmemory/region/{region}/status", api.regions),
+        ("read", "GET", "/v2/systemsharedmemory/status", api.regions),
+        ("infer", "POST", "/v2/cudasharedmemory/unregister", api.no_regions),
+        ("read", "GET", "/v2/cudasharedmemory/status", api.no_regions),
     ]
     for place in (one, f"{one}/versions/{{version}}"):
         routes += [
@@ -115,11 +127,11 @@ def failure(error: Exception) -> Response:
 
 
 class _Api:
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
+    def __init__(self, repository: Repository, memory: SharedMemory) -> None:
+        self._repository, self._memory = repository, memory
 
     async def server(self, request: Request) -> Response:
-        return JSONResponse(messages.server())
+        return JSONResponse(messages.server(self._repository))
 
     async def live(self, request: Request) -> Response:
         return Response()
@@ -156,8 +168,27 @@ class _Api:
         wanted = _json(await request.body()) if await request.body() else {}
         return JSONResponse(messages.index(self._repository, wanted.get("ready") is True))
 
+    async def register(self, request: Request) -> Response:
+        told = _json(await request.body())
+        span = Span(_text(told, "key"), _whole(told, "offset"), _whole(told, "byte_size"))
+        self._memory.register(request.path_params["region"], *span)
+        return JSONResponse({})
+
+    async def unregister(self, request: Request) -> Response:
+        self._memory.unregister(request.path_params.get("region", ""))
+        return JSONResponse({})
+
+    async def regions(self, request: Request) -> Response:
+        return JSONResponse(self._memory.status(request.path_params.get("region", "")))
+
+    async def no_regions(self, request: Request) -> Response:
+        return JSONResponse([])
+
     async def load(self, request: Request) -> Response:
-        await self._repository.load(_named(request)[0])
+        body = await request.body()
+        parameters = _object(_json(body), "parameters") if body else {}
+        inference.check_load(parameters)
+        await self._repository.load(_named(request)[0], _text(parameters, "config", ""))
         return Response()
 
     async def unload(self, request: Request) -> Response:
@@ -168,8 +199,8 @@ class _Api:
         return Response(self._repository.metrics.text(), media_type="text/plain; version=0.0.4")
 
     async def infer(self, request: Request) -> Response:
-        decoded, binary = _decoded(await request.body(), request)
-        result = await _unless_gone(request, inference.infer(self._repository, decoded))
+        decoded, binary = _decoded(await request.body(), request, self._memory)
+        result = await _unless_gone(request, inference.infer(self._repository, decoded, self._memory))
         return _encoded(result, decoded.id, binary, request.headers.get("accept-encoding", ""))
 
 
@@ -200,7 +231,9 @@ def _json(data: bytes | memoryview) -> dict[str, Any]:
     return found
 
 
-def _decoded(body: bytes, request: Request) -> tuple[inference.Request, Callable[[str], bool]]:
+def _decoded(
+    body: bytes, request: Request, memory: SharedMemory
+) -> tuple[inference.Request, Callable[[str], bool]]:
     """Return a request, and a function that says of an output whether it is wanted as raw bytes."""
     view = memoryview(body)
     length = request.headers.get(_LENGTH, str(len(view)))
@@ -210,21 +243,24 @@ def _decoded(body: bytes, request: Request) -> tuple[inference.Request, Callable
     parameters = _object(head, "parameters")
     arrays, place = {}, 0
     for given in _objects(head, "inputs"):
-        name, size = _text(given, "name"), _object(given, "parameters").get("binary_data_size")
-        inference.check(_object(given, "parameters"))
+        name, options = _text(given, "name"), _object(given, "parameters")
+        inference.check(options)
         dtype = tensors.data_type(_text(given, "datatype"), name)
         shape = tensors.checked_shape(_list(given, "shape"), name)
         if name in arrays:
             raise RequestError(f"input {name!r} is given twice")
-        if size is None:
+        size, span = options.get("binary_data_size"), span_of(options, name)
+        if span is not None:
+            arrays[name] = tensors.from_raw(memory.read(span), name, dtype, shape)
+        elif size is None:
             arrays[name] = tensors.from_items(given.get("data"), name, dtype, shape)
-            continue
-        if type(size) is not int or not 0 <= size <= len(raw) - place:
+        elif type(size) is not int or not 0 <= size <= len(raw) - place:
             raise RequestError(
                 f"input {name!r}: binary_data_size {size!r} is not in the request's {len(raw)} bytes"
             )
-        arrays[name] = tensors.from_raw(raw[place : place + size], name, dtype, shape)
-        place += size
+        else:
+            arrays[name] = tensors.from_raw(raw[place : place + size], name, dtype, shape)
+            place += size
     if place != len(raw):
         raise RequestError(f"the request has {len(raw) - place} bytes that no input takes")
     wanted = {
@@ -232,21 +268,26 @@ def _decoded(body: bytes, request: Request) -> tuple[inference.Request, Callable
     }
     for asked in wanted.values():
         inference.check(asked)
+    spans = {name: span_of(asked, name) for name, asked in wanted.items()}
     every = parameters.get("binary_data_output") is True
-    name, version = _named(request)
-    decoded = inference.Request(name, version, _text(head, "id", ""), arrays, list(wanted), parameters)
+    decoded = inference.Request(*_named(request), _text(head, "id", ""), arrays, spans, parameters)
     return decoded, lambda output: wanted.get(output, {}).get("binary_data", every) is True
 
 
 def _encoded(result: inference.Result, id_: str, binary: Callable[[str], bool], accepted: str) -> Response:
     told, parts = [], list[bytes | memoryview]()
-    for name, array in result.outputs:
+    for name, array, span in result.outputs:
         one: dict[str, Any] = {
             "name": name,
             "datatype": tensors.name_of(array),
             "shape": list(array.shape),
         }
-        if binary(name):
+        if span is not None:
+            named = ("region", "offset", "byte_size")
+            one["parameters"] = {
+                f"shared_memory_{key}": value for key, value in zip(named, span, strict=True)
+            }
+        elif binary(name):
             parts.append(tensors.to_raw(array))
             one["parameters"] = {"binary_data_size": len(parts[-1])}
         else:
@@ -287,6 +328,13 @@ def _object(head: dict[str, Any], key: str) -> dict[str, Any]:
     found = head.get(key, {})
     if not isinstance(found, dict):
         raise RequestError(f"{key} must be an object")
+    return found
+
+
+def _whole(head: dict[str, Any], key: str) -> int:
+    found = head.get(key, 0)
+    if type(found) is not int:
+        raise RequestError(f"{key} must be a whole number")
     return found
 
 

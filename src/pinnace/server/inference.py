@@ -4,42 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from pinnace.server.failures import RequestError
+from pinnace.server.failures import LoadError, RequestError
 from pinnace.server.models import OpenModel
 from pinnace.server.repository import Repository
+from pinnace.server.shared_memory import SharedMemory, Span
+from pinnace.server.tensors import to_raw
 from pinnace.types import Array
 
 _REFUSED = {
     "sequence_id": "sequences keep no state here: send what the model needs with each request",
     "classification": "classes are not named here: take the output, and name them with pinnace.labels",
-    "shared_memory_region": "shared memory is off: send the tensor's bytes",
 }
 """Parameters that change a result, and are not supported."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """A decoded request; `outputs` are the names of those wanted, () for all."""
+    """A decoded request; `outputs` are the names of those wanted, and where to write them; none is all."""
 
     model: str
     version: str
     id: str
     inputs: Mapping[str, Array]
-    outputs: Sequence[str] = ()
+    outputs: Mapping[str, Span | None] = field(default_factory=dict)
     parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Output(NamedTuple):
+    """A result, and the shared memory that it was written to."""
+
+    name: str
+    array: Array
+    span: Span | None
 
 
 @dataclass(frozen=True)
 class Result:
-    """The outputs that were asked for, in order, with their names."""
+    """The outputs that were asked for, in order."""
 
     model: OpenModel
-    outputs: Sequence[tuple[str, Array]]
+    outputs: Sequence[Output]
 
 
-async def infer(repository: Repository, request: Request, deadline: float | None = None) -> Result:
+async def infer(
+    repository: Repository, request: Request, memory: SharedMemory, deadline: float | None = None
+) -> Result:
     """Compute a request within `deadline` seconds, and within its parameter `timeout` in microseconds.
 
     Raises RequestError, UnknownModelError, UnavailableError, and as `OpenModel.predict` does.
@@ -53,7 +64,12 @@ async def infer(repository: Repository, request: Request, deadline: float | None
             raise RequestError(f"{model.name} has no output {unknown[0]!r}; it has {', '.join(names)}")
         arrays = await model.predict(request.inputs, min(limits, default=None))
         results = dict(zip(names, arrays, strict=True))
-        return Result(model, [(name, results[name]) for name in request.outputs or names])
+        wanted = request.outputs or dict.fromkeys(names)
+        outputs = [Output(name, results[name], span) for name, span in wanted.items()]
+        for output in outputs:
+            if output.span is not None:
+                memory.write(output.span, to_raw(output.array))
+        return Result(model, outputs)
 
 
 def check(parameters: Mapping[str, Any]) -> None:
@@ -69,3 +85,13 @@ def timeout_of(parameters: Mapping[str, Any]) -> float | None:
     if type(timeout) is not int or timeout < 0:
         raise RequestError(f"parameter timeout: {timeout!r} is no number of microseconds")
     return timeout / 1e6 or None
+
+
+def check_load(parameters: Mapping[str, Any]) -> None:
+    """Raise LoadError if a client wants to load files of its own."""
+    files = [name for name in parameters if name.startswith("file:")]
+    if files:
+        raise LoadError(
+            f"failed to poll from model repository: {files[0][:50]!r} is a file of the client, and models are "
+            f"those of the server"
+        )

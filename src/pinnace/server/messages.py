@@ -14,13 +14,14 @@ from pinnace.server.tensors import NAMES
 
 PLATFORM = "pinnace"
 EXTENSIONS = [
-    "binary_tensor_data", "model_configuration", "model_repository", "statistics", "parameters",
+    "binary_tensor_data", "model_configuration", "model_repository", "model_repository(unload_dependents)",
+    "statistics", "parameters", "system_shared_memory",
 ]  # fmt: skip
 
 
-def server() -> dict[str, Any]:
+def server(repository: Repository) -> dict[str, Any]:
     """Return the server's metadata."""
-    return {"name": "pinnace", "version": __version__, "extensions": EXTENSIONS}
+    return {"name": repository.server_name, "version": __version__, "extensions": EXTENSIONS}
 
 
 def model(entry: Entry, opened: OpenModel) -> dict[str, Any]:
@@ -39,28 +40,32 @@ def _tensor(tensor: TensorSpec) -> dict[str, Any]:
 
 
 def config(opened: OpenModel) -> dict[str, Any]:
-    """Return a model's configuration. `max_batch_size` is 0: shapes have the dimension of the batch."""
+    """Return a model's configuration.
+
+    Where requests are batched, `dims` lack the dimension of the batch, as in Triton's configurations.
+    """
     settings = opened.settings
+    batched = settings.max_batch_size > 1
     told: dict[str, Any] = {
         "name": opened.name,
         "platform": PLATFORM,
         "backend": PLATFORM,
-        "max_batch_size": 0,
-        "input": [_configured(tensor) for tensor in opened.inputs],
-        "output": [_configured(tensor) for tensor in opened.outputs],
+        "max_batch_size": settings.max_batch_size if batched else 0,
+        "input": [_configured(tensor, batched) for tensor in opened.inputs],
+        "output": [_configured(tensor, batched) for tensor in opened.outputs],
         "instance_group": [{"name": opened.name, "count": opened.workers}],
     }
-    if settings.max_batch_size > 1:
+    if batched:
         told["dynamic_batching"] = {"max_queue_delay_microseconds": settings.max_queue_delay_us}
     return told
 
 
-def _configured(tensor: TensorSpec) -> dict[str, Any]:
+def _configured(tensor: TensorSpec, batched: bool) -> dict[str, Any]:
     name = NAMES[tensor.dtype]
     return {
         "name": tensor.name,
         "data_type": f"TYPE_{'STRING' if name == 'BYTES' else name}",
-        "dims": list(tensor.shape),
+        "dims": list(tensor.shape[batched:]),
     }
 
 

@@ -36,6 +36,8 @@ class Entry:
     open: dict[str, OpenModel] = field(default_factory=dict)
     newest: str = ""
     """The version that answers requests that name none."""
+    config: str = ""
+    """The configuration that the last load brought."""
     withdrawn: bool = False
     """True if it was unloaded, and must not be opened by a request."""
     reason: str = ""
@@ -57,6 +59,7 @@ class Repository:
         settings: ModelSettings | None = None,
         memory: int = 0,
         metrics: Metrics | None = None,
+        server_name: str = "pinnace",
     ) -> None:
         """`places` are model files, or one folder of models; `memory` is the bytes that open models may take.
 
@@ -64,6 +67,7 @@ class Repository:
         """
         self._settings, self._memory = settings or ModelSettings(), memory
         self.metrics = metrics or Metrics()
+        self.server_name = server_name
         self._folder: Path | None = None
         self._entries: dict[str, Entry] = {}
         self._builds = ThreadPoolExecutor(1, "pinnace-open")
@@ -108,7 +112,7 @@ class Repository:
         try:
             return self._entries[name]
         except KeyError:
-            raise UnknownModelError(f"there is no model {name[:100]!r}") from None
+            raise UnknownModelError(f"Request for unknown model: there is no {name[:100]!r}") from None
 
     def is_ready(self, name: str, version: str = "") -> bool:
         """Return True if a model answers, at the latest once its first request has opened it."""
@@ -124,20 +128,26 @@ class Repository:
                 except PinnaceError as error:
                     _log.event(ERROR, "not opened", f"{entry.name}: {error}", model=entry.name)
 
-    async def load(self, name: str) -> None:
+    async def load(self, name: str, config: str = "") -> None:
         """Open the newest version of a model, and let it answer in place of an older one.
 
         If it cannot be opened, the older one goes on, and the error is raised. Requests of the older one are
-        answered by it before it is closed.
+        answered by it before it is closed. `config` is that of `ModelSettings.overridden`; it holds until the
+        next load.
         """
         if self._folder is not None:
             self._scan()
+        if name not in self._entries:
+            raise UnknownModelError(f"failed to load {name[:100]!r}: there is no model of that name")
         entry = self.entry(name)
         async with entry.lock:
             version = max(_versions(entry.place), key=int, default="")
             if not version:
                 entry.reason = "it has no file any more"
                 raise UnavailableError(f"{name}: there is no model file in its folder")
+            if config:
+                self._settings.overridden(config)  # a wrong one changes nothing
+            entry.config = config
             opened = await self._open(entry, version)
             entry.withdrawn, entry.reason = False, ""
             older = [one for one in entry.open.values() if one is not opened]
@@ -183,6 +193,7 @@ class Repository:
         """Open a version, and warm it up; others are closed for it if memory is short."""
         path = _versions(entry.place)[version]
         settings = self._settings.read(entry.place / _SETTINGS) if entry.place.is_dir() else self._settings
+        settings = settings.overridden(entry.config) if entry.config else settings
         await self._make_room(path.stat().st_size)
         loop = asyncio.get_running_loop()
         make = partial(_opened, entry.name, version, path, settings, self.metrics)

@@ -25,6 +25,7 @@ from pinnace.server.access import Access
 from pinnace.server.http import MAX_BYTES, application
 from pinnace.server.repository import Repository
 from pinnace.server.settings import ModelSettings
+from pinnace.server.shared_memory import SharedMemory
 
 _log = Log("pinnace.server")
 _BACKLOG = 2048
@@ -38,7 +39,8 @@ class Options:
     A port of 0 is any free one, None is none. `drain` is the seconds that requests get to end when the server
     stops; `max_bytes` is the size of a request, decompressed. `memory` is the bytes that open models may
     take, 0 for no limit. `tokens` is a file for `Access`. `certificate` and `key` are PEM files for TLS; with
-    `client_ca` clients must have a certificate of this authority.
+    `client_ca` clients must have a certificate of this authority. `shared_memory` is the prefix of keys of
+    system shared memory that clients may register, "" for none. `name` is what the server tells clients.
     """
 
     host: str = "127.0.0.1"
@@ -54,6 +56,8 @@ class Options:
     key: Path | None = None
     client_ca: Path | None = None
     insecure: bool = False
+    shared_memory: str = ""
+    name: str = "pinnace"
 
     def check(self) -> None:
         """Raise ConfigError for options that do not fit, or let everybody in."""
@@ -126,8 +130,11 @@ class Server:
         """
         self._options = options or Options(http_port=0, grpc_port=0)
         self._options.check()
-        self.repository = Repository(map(Path, models), settings, self._options.memory)
+        self.repository = Repository(
+            map(Path, models), settings, self._options.memory, server_name=self._options.name
+        )
         self._access = Access.of_file(self._options.tokens) if self._options.tokens else Access()
+        self._memory = SharedMemory(self._options.shared_memory)
         self.http_port = self.grpc_port = 0
         self._thread: threading.Thread | None = None
         self._stop: asyncio.Event | None = None
@@ -179,7 +186,7 @@ class Server:
         sockets = self._sockets()
         http = uvicorn.Server(
             uvicorn.Config(
-                application(self.repository, options.max_bytes, self._access),
+                application(self.repository, options.max_bytes, self._access, self._memory),
                 lifespan="off", log_config=None, access_log=False, server_header=False,
                 limit_concurrency=options.max_connections,
                 timeout_graceful_shutdown=int(options.drain),
@@ -188,7 +195,7 @@ class Server:
                 ssl_cert_reqs=ssl.CERT_REQUIRED if options.client_ca else ssl.CERT_NONE,
             )
         )  # fmt: skip
-        rpc = grpc_server.server(self.repository, options.max_bytes, self._access)
+        rpc = grpc_server.server(self.repository, options.max_bytes, self._access, self._memory)
         if options.grpc_port is not None:
             place, credentials = f"{options.host}:{options.grpc_port}", _credentials(options)
             self.grpc_port = (
@@ -212,6 +219,7 @@ class Server:
         await rpc.stop(options.drain)
         await serving
         await self.repository.close()
+        self._memory.unregister()
         if options.unix_socket is not None:
             options.unix_socket.unlink(missing_ok=True)
 

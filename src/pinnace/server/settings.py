@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pinnace.errors import ConfigError
+from pinnace.server.failures import RequestError
 
 _KINDS: dict[type, str] = {
     tuple: "a list of whole numbers",
@@ -69,3 +71,26 @@ class ModelSettings:
                 raise ConfigError(f"{where}: {key} must be {_KINDS[wanted]}, not {value!r}")
             known[key] = wanted(value)
         return replace(self, **known)
+
+    def overridden(self, config: str) -> ModelSettings:
+        """Return these settings with those of a client's configuration in Triton's JSON.
+
+        Of it count max_batch_size, instance_group and dynamic_batching. Raises RequestError if it is wrong.
+        """
+        try:
+            found = json.loads(config)
+            batching, groups = found.get("dynamic_batching", {}), found.get("instance_group", [])
+            given = {
+                "max_batch_size": found.get("max_batch_size"),
+                "max_queue_delay_us": batching.get("max_queue_delay_microseconds"),
+                "workers": sum(int(group["count"]) for group in groups) or None,
+            }
+            whole = {name: int(value) for name, value in given.items() if value is not None}
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise RequestError(
+                f"failed to load: the configuration is not Triton's JSON of a model: {error}"
+            ) from None
+        try:
+            return self.updated(whole, "the configuration")
+        except ConfigError as error:
+            raise RequestError(str(error)) from None

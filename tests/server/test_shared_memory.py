@@ -1,0 +1,96 @@
+"""Regions of shared memory that clients register."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+import tritonclient.grpc
+import tritonclient.http
+import tritonclient.utils.shared_memory as shm
+from tests.server.test_protocol import A, B
+from tritonclient.utils import InferenceServerException
+
+from pinnace.errors import NotSupportedError
+from pinnace.server.failures import RequestError
+from pinnace.server.shared_memory import SharedMemory, Span
+
+PREFIX = f"/pinnace-test-{os.getpid()}-"
+DOORS = {"http": tritonclient.http, "grpc": tritonclient.grpc}
+
+
+@pytest.fixture
+def key():
+    name = f"{PREFIX}region"
+    handle = shm.create_shared_memory_region("region", name, 256)
+    shm.set_shared_memory_region(handle, [A, B])
+    yield name, handle
+    shm.destroy_shared_memory_region(handle)
+
+
+@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+def test_tensors_stay_in_shared_memory(serving, simple, door, key):
+    server = serving(simple, shared_memory=PREFIX)
+    port = server.http_port if door is tritonclient.http else server.grpc_port
+    client = door.InferenceServerClient(f"127.0.0.1:{port}")
+    client.register_system_shared_memory("r", key[0], 256)
+    given = [door.InferInput(name, [1, 16], "INT32") for name in ("INPUT0", "INPUT1")]
+    wanted = [door.InferRequestedOutput(name) for name in ("OUTPUT0", "OUTPUT1")]
+    for place, one in enumerate((*given, *wanted)):
+        one.set_shared_memory("r", 64, offset=64 * place)
+    assert client.infer("simple", given, outputs=wanted).get_output("OUTPUT0") is not None
+    np.testing.assert_array_equal(shm.get_contents_as_numpy(key[1], np.int32, [1, 16], 128), A + B)
+    np.testing.assert_array_equal(shm.get_contents_as_numpy(key[1], np.int32, [1, 16], 192), A - B)
+    given[0].set_shared_memory("r", 64, offset=250)
+    with pytest.raises(InferenceServerException, match="beyond its 256"):
+        client.infer("simple", given)
+    os.truncate(f"/dev/shm{key[0]}", 10)
+    given[0].set_shared_memory("r", 64)
+    with pytest.raises(InferenceServerException, match="was shortened"):
+        client.infer("simple", given)
+    client.unregister_system_shared_memory()
+    with pytest.raises(InferenceServerException, match="is not registered"):
+        client.infer("simple", given)
+
+
+def test_without_the_option_there_are_no_regions():
+    with pytest.raises(NotSupportedError, match="shared memory is off"):
+        SharedMemory().register("r", "/x", 0, 1)
+
+
+@pytest.mark.parametrize("name", ["/other", "{}../../etc/passwd", "{}/x", "x{}", "{}\0x", ""])
+def test_keys_outside_of_the_prefix_are_refused(name):
+    with pytest.raises(RequestError, match="is no name that begins with"):
+        SharedMemory(PREFIX).register("r", name.format(PREFIX), 0, 1)
+
+
+def test_a_link_is_no_region(tmp_path, key):
+    link = f"/dev/shm{PREFIX}link"
+    os.symlink(f"/dev/shm{key[0]}", link)
+    try:
+        with pytest.raises(RequestError, match="cannot be opened"):
+            SharedMemory(PREFIX).register("r", f"{PREFIX}link", 0, 1)
+    finally:
+        os.unlink(link)
+
+
+@pytest.mark.parametrize(("offset", "size"), [(0, 257), (256, 1), (-1, 1), (0, 0), (1 << 62, 1 << 62)])
+def test_a_region_lies_in_its_memory(key, offset, size):
+    with pytest.raises(RequestError, match="are not in its 256"):
+        SharedMemory(PREFIX).register("r", key[0], offset, size)
+
+
+def test_spans_lie_in_their_region(key):
+    memory = SharedMemory(PREFIX)
+    memory.register("r", key[0], 64, 128)
+    for offset, size in ((0, 129), (128, 1), (-1, 1), (0, -1)):
+        with pytest.raises(RequestError, match="beyond its 128"):
+            memory.read(Span("r", offset, size))
+    with pytest.raises(RequestError, match="has 3 bytes, not 2"):
+        memory.write(Span("r", 0, 2), b"abc")
+    memory.write(Span("r", 120, 3), b"abc")
+    assert bytes(memory.read(Span("r", 120, 3))) == b"abc"
+    assert memory.status() == [{"name": "r", "key": key[0], "offset": 64, "byte_size": 128}]
+    memory.unregister()
+    assert memory.status() == []
