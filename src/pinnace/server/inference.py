@@ -92,6 +92,6 @@ def check_load(parameters: Mapping[str, Any]) -> None:
     files = [name for name in parameters if name.startswith("file:")]
     if files:
         raise LoadError(
-            f"failed to poll from model repository: {files[0][:50]!r} is a file of the client, and models are "
-            f"those of the server"
+            f"failed to poll from model repository: {files[0][:50]!r} is a client's file, and models are "
+            f"the server's"
         )
