@@ -34,7 +34,7 @@ KEPT = NEVER | {
     *("pinnace.lowering", "pinnace.engines.rule", "pinnace.engines.onnxruntime.compiling", "pinnace.ops"),
 }
 FIRST = NEVER | {"pinnace.distributed", "pinnace.ops.table"}
-LOWERED = FIRST - {"pinnace.ops.table"} | {"pinnace.ops.mindspore.boxes", "pinnace.ops.lite.detect"}
+LOWERED = FIRST - {"pinnace.ops.table"} | {"pinnace.ops.mindspore.boxes", "pinnace.ops.lite.sparse"}
 IMPORT = KEPT | {
     *("json", "mmap", "onnxruntime", "pinnace.cache", "pinnace.engines.onnxruntime", "pinnace.formats"),
 }

@@ -83,32 +83,33 @@ def dims(b: Builder, value: Value) -> tuple[int | ir.Value, ...]:
     return tuple(b.Gather(value, np.asarray(i, np.int64), axis=0) for i in range(count))
 
 
+def _known(b: Builder, value: Value) -> Any:
+    known = b.known(value)
+    if known is None and value is not None:
+        raise Unsupported(
+            "must be known before the run, and it is computed by the graph: give it as a constant"
+        )
+    return known
+
+
 def _number(b: Builder, value: Value, kind: Callable[[Any], _N], what: str) -> _N:
     if type(value) is kind:  # the most common case
         exact: _N = value
         return exact
-    known = b.known(value)
-    if known is None and value is not None:
-        raise Unsupported(
-            "must be known before the run, and it is computed by the graph: give it as a constant"
-        )
+    known = _known(b, value)
     if isinstance(known, np.ndarray | tuple) and np.size(known) == 1:
         known = np.asarray(known).reshape(-1)[0]
-    if isinstance(known, bool | int | float | np.generic):
-        return kind(known)
-    return refuse(value, what)
+    return kind(known) if isinstance(known, bool | int | float | np.generic) else refuse(value, what)
 
 
 def _numbers(b: Builder, value: Value, kind: Callable[[Any], _N], what: str) -> tuple[_N, ...]:
-    known = b.known(value)
-    if known is None and value is not None:
-        raise Unsupported(
-            "must be known before the run, and it is computed by the graph: give it as a constant"
-        )
+    known = _known(b, value)
     if isinstance(known, np.ndarray):
         known = known.reshape(-1).tolist()
     if isinstance(known, bool | int | float | np.generic):
         known = (known,)
-    if isinstance(known, tuple | list):
-        return tuple(_number(b, v, kind, what) for v in known)
-    return refuse(value, what)
+    return (
+        tuple(_number(b, v, kind, what) for v in known)
+        if isinstance(known, tuple | list)
+        else refuse(value, what)
+    )

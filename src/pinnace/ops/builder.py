@@ -51,7 +51,6 @@ class Assignments:
         return value
 
     def root(self, x: ir.Value) -> ir.Value:
-        """The tensor whose memory `x` was assigned to; itself where it is no result of an assignment."""
         return self._roots.get(x, x)
 
     def read(self, target: ir.Value) -> ir.Value:

@@ -41,19 +41,15 @@ def permuted(op: Builder, x: ir.Value, perm: tuple[int, ...]) -> ir.Value:
     return op.transpose(x, perm)
 
 
-def channels_first(op: Builder, x: ir.Value) -> ir.Value:
-    """An image of the model's layout as N, C, spatial dimensions."""
-    if op.layout is Layout.NCHW:
-        return x
-    rank = op.rank(x)
-    return permuted(op, x, (0, rank - 1, *range(1, rank - 1)))
+def channels_first(op: Builder, x: ir.Value, layout: Layout | None = None) -> ir.Value:
+    """An image of a layout, or else the model's, as N, C, spatial dimensions."""
+    rank = op.rank(x) if (layout or op.layout) is Layout.NHWC else 0
+    return permuted(op, x, (0, rank - 1, *range(1, rank - 1))) if rank else x
 
 
-def channels_back(op: Builder, y: ir.Value, x: ir.Value) -> ir.Value:
-    """`y`, which is N, C, spatial dimensions and was made of the image `x`, in the model's layout."""
-    if op.layout is Layout.NCHW:
-        return y
-    return permuted(op, y, (0, *range(2, op.rank(x)), 1))
+def channels_back(op: Builder, y: ir.Value, x: ir.Value, layout: Layout | None = None) -> ir.Value:
+    """`y`, which is N, C, spatial dimensions and was made of the image `x`, in the layout of `x`."""
+    return y if (layout or op.layout) is Layout.NCHW else permuted(op, y, (0, *range(2, op.rank(x)), 1))
 
 
 def channel_axis(op: Builder, x: ir.Value) -> int:

@@ -14,23 +14,10 @@ from pinnace.graph.inference import OPSET
 from pinnace.ops.builder import LoweringBuilder
 
 _OLDEST = 13
-_SAME = (
-    *(
-        "Add",
-        "Cast",
-        "Constant",
-        "CumSum",
-        "Div",
-        "Equal",
-        "GreaterOrEqual",
-        "Identity",
-        "LessOrEqual",
-        "Mul",
-        "Pow",
-    ),
-    *("Reshape", "Scan", "ScatterElements", "ScatterND", "Shape", "Split", "Squeeze", "Sub", "Transpose"),
-    *("Unsqueeze", "Where"),
-)
+_SAME = """
+Add Cast Constant CumSum Div Equal GreaterOrEqual Identity LessOrEqual Mul Pow Reshape Scan ScatterElements
+ScatterND Shape Split Squeeze Sub Transpose Unsqueeze Where
+"""
 """Operators to which sets since 13 gave only element types, and attributes."""
 _SINCE = {("Reshape", "allowzero"): 14, ("ScatterElements", "reduction"): 16, ("ScatterND", "reduction"): 16}
 """The sets that gave attributes."""
@@ -66,7 +53,9 @@ class OlderBuilder(LoweringBuilder):
             (whole,) = super().emit(op_type, 1, given, {})
             start, end = ([left.pop(name)] for name in ("start", "end"))
             return super().emit("Slice", 1, [whole, *(self.vector(x) for x in (start, end))], {})
-        elif op_type not in _SAME or any(self.opset < _SINCE.get((op_type, name), 0) for name in left):
+        elif op_type not in _SAME.split() or any(
+            self.opset < _SINCE.get((op_type, name), 0) for name in left
+        ):
             raise Unsupported(f"needs {op_type} of another operator set: export the model with {OPSET}")
         return super().emit(op_type, outputs, given, left, domain)
 

@@ -52,13 +52,11 @@ def _before_turn(op: Builder, x: ir.Value) -> tuple[ir.Value, tuple[int, ...]] |
 def integers(
     op: Builder, x: ir.Value, quantized: Quantized, dtype: ir.DataType = ir.DataType.INT8
 ) -> ir.Value:
-    """The integers of 8 bits that stand for floats."""
     scale, zero_point, axis = _parameters(op, quantized, dtype, x)
     return op.QuantizeLinear(x, scale, zero_point, axis=axis)
 
 
 def meant(op: Builder, integers: ir.Value, quantized: Quantized) -> ir.Value:
-    """The floats that integers stand for."""
     scale, zero_point, axis = _parameters(op, quantized, op.dtype(integers), integers)
     return op.DequantizeLinear(integers, scale, zero_point, axis=axis)
 

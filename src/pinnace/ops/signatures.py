@@ -67,9 +67,10 @@ class Signature(NamedTuple):
 @cache
 def find(dialect: Dialect, name: str) -> Signature | None:
     """The signature of a primitive, None where its dialect does not define it."""
-    row = _row(dialect, name)
-    if row is None:
+    start = _text().find(f'["{dialect.value}", "{name}", ')
+    if start < 0:
         return None
+    row: dict[str, Any] = json.JSONDecoder().raw_decode(_text(), start)[0][2]
     inputs, attributes = (
         {name: default[0] if default else GIVEN for name, _, *default in row.get(part, ())}
         for part in ("inputs", "attributes")
@@ -85,14 +86,6 @@ def find(dialect: Dialect, name: str) -> Signature | None:
 def is_argument(name: str) -> bool:
     """True for the name of any argument of any primitive; attributes of other names are users' notes."""
     return f"[{json.dumps(name)}" in _text()
-
-
-def _row(dialect: Dialect, name: str) -> dict[str, Any] | None:
-    start = _text().find(f'["{dialect.value}", "{name}", ')
-    if start < 0:
-        return None
-    row: dict[str, Any] = json.JSONDecoder().raw_decode(_text(), start)[0][2]
-    return row
 
 
 @cache

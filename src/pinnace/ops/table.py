@@ -62,9 +62,6 @@ Floats = tuple[float, ...]
 Dims = tuple[int | ir.Value, ...]
 Items = tuple[Value, ...]
 Dtype = ir.DataType
-BOOL, UINT8, INT8 = ir.DataType.BOOL, ir.DataType.UINT8, ir.DataType.INT8
-INT32, INT64 = ir.DataType.INT32, ir.DataType.INT64
-FLOAT16, FLOAT, DOUBLE = ir.DataType.FLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE
 
 Lowering = Callable[..., Value]
 _BY_NAME, _ALL_OTHERS = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_POSITIONAL
@@ -179,7 +176,6 @@ class Primitive:
 
     @cached_property
     def taken(self) -> frozenset[str]:
-        """The names of the arguments that the lowering takes, or that have no effect."""
         names = {name for p in self._parameters for name in p.names}
         return signatures.WITHOUT_EFFECT | self.unused | names
 

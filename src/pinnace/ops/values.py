@@ -15,6 +15,9 @@ import onnx_ir as ir
 from pinnace.graph.failures import Unsupported
 from pinnace.program import Function
 
+BOOL, UINT8, INT8 = ir.DataType.BOOL, ir.DataType.UINT8, ir.DataType.INT8
+INT32, INT64 = ir.DataType.INT32, ir.DataType.INT64
+FLOAT16, FLOAT, DOUBLE = ir.DataType.FLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE
 Value = Any
 """ir.Value, bool, int, float, str, None, Closure, Branches, Effects, TailCall, or a tuple of these."""
 

@@ -22,8 +22,8 @@ from pinnace.ops.families import find
 from pinnace.ops.mindspore import norm
 from pinnace.ops.mindspore.attention import rotary_position_embedding, written
 from pinnace.ops.mindspore.quantized import dequantizing, stored
-from pinnace.ops.table import BOOL, FLOAT, FLOAT16, INT8, TABLE, UINT8, Dtype, Lowering, Primitive, Tensor
-from pinnace.ops.values import Value
+from pinnace.ops.table import TABLE, Dtype, Lowering, Primitive, Tensor
+from pinnace.ops.values import BOOL, FLOAT, FLOAT16, INT8, UINT8, Value
 from pinnace.program import Dialect
 
 PREFIX = "Custom:"
@@ -44,16 +44,13 @@ class Custom(Primitive):
     """A row for the nodes `Custom` of one type."""
 
     def lower(self, op: Builder, inputs: Sequence[Value], attributes: Mapping[str, Value]) -> Value:
-        plain = {n: _plain(value) for n, value in attributes.items() if n not in _NOTES.split()}
+        own = {n: value for n, value in attributes.items() if n not in _NOTES.split()}
+        plain = {n: _TRUTHS.get(v, v) if isinstance(v, str) else v for n, v in own.items()}
         given = _named(inputs, attributes)
         for name in given:
             if name in plain or name not in self.taken:
                 raise Unsupported(f"has an input {name!r}, which is not supported")
         return super().lower(op, (), plain | given)
-
-
-def _plain(value: Value) -> Value:
-    return _TRUTHS.get(value, value) if isinstance(value, str) else value
 
 
 def _named(inputs: Sequence[Value], attributes: Mapping[str, Value]) -> dict[str, Value]:
@@ -185,7 +182,6 @@ _LAYOUTS = {"BSH": "BSH", "BNSD": "BNSD", "BSND": "BSND", "BNSD_BSND": "BNSD"}
 
 
 def _heads(op: Builder, x: Tensor, layout: str, heads: int) -> Tensor:
-    """As batch, heads, sequence, size of a head, in float32."""
     x = op.Reshape(x, [0, 0, heads, -1]) if layout == "BSH" else x
     return op.cast(x if layout == "BNSD" else op.transpose(x, (0, 2, 1, 3)), FLOAT)
 

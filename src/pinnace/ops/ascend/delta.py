@@ -15,8 +15,8 @@ from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.ops.ascend.custom import custom
 from pinnace.ops.mindspore.array import counting
-from pinnace.ops.table import FLOAT, FLOAT16, INT64, Dtype, Tensor
-from pinnace.ops.values import Value
+from pinnace.ops.table import Dtype, Tensor
+from pinnace.ops.values import FLOAT, FLOAT16, INT64, Value
 
 
 @dataclass(frozen=True)

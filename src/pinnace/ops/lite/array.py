@@ -14,10 +14,10 @@ from pinnace.ops import binding
 from pinnace.ops.layout import permuted
 from pinnace.ops.lite.math import lite, lite_formulas, lites
 from pinnace.ops.mindspore import slicing
-from pinnace.ops.mindspore.padding import mirrored
+from pinnace.ops.mindspore.array import mirrored
 from pinnace.ops.mindspore.slicing import Masks
-from pinnace.ops.table import BOOL, FLOAT, INT32, INT64, Dims, Dtype, Floats, Ints, Tensor
-from pinnace.ops.values import Value
+from pinnace.ops.table import Dims, Dtype, Floats, Ints, Tensor
+from pinnace.ops.values import BOOL, FLOAT, INT32, INT64, Value
 
 _NCHW, _NHWC = 0, 1
 _ORDERS = {(_NHWC, _NCHW): (0, 3, 1, 2), (_NCHW, _NHWC): (0, 2, 3, 1)}
@@ -102,7 +102,6 @@ def _reshape(op: Builder, x: Tensor, shape: Tensor | None = None) -> Value:
 
 @lites({"Shape": "Shape", "Size": "Size"})
 def _sizes(op: Builder, op_type: str, x: Tensor) -> Value:
-    """{op_type} as int32."""
     return op.cast(op.op(op_type, x), INT32)
 
 
@@ -153,11 +152,8 @@ def split(
 ) -> Value:
     """Split; of ONNX's operator set 13 and newer, sizes is an input."""
     outputs = len(op.declared) or output_num or len(size_splits)
-    if sizes is not None:
-        return op.ops("Split", outputs, x, op.cast(sizes, INT64), axis=axis)
-    if not size_splits:
-        return op.ops("Split", outputs, x, axis=axis, num_outputs=outputs)
-    return op.ops("Split", outputs, x, list(size_splits), axis=axis)
+    given = list(size_splits) or None if sizes is None else op.cast(sizes, INT64)
+    return op.ops("Split", outputs, x, given, axis=axis, num_outputs=outputs if given is None else None)
 
 
 _PADDING = {0: "constant", 1: "reflect"}
@@ -218,7 +214,6 @@ def _masked_slice(op: Builder, x: Tensor, axes: Ints, parts: Sequence[Dims], mas
 
 @lite("TileFusion")
 def tile(op: Builder, x: Tensor, multiples: Tensor, dims: Ints = ()) -> Value:
-    """Tile, of the dimensions that `dims` names, if it names any."""
     repeats = op.cast(multiples, INT64)
     if dims and dims != tuple(range(op.rank(x))):
         places = [dims.index(i) if i in dims else len(dims) for i in range(op.rank(x))]
@@ -248,7 +243,6 @@ def split_with_overlap(
     extend_top: Ints = (),
     extend_bottom: Ints = (),
 ) -> Value:
-    """Slice for each part, with what it has of its neighbors."""
     size = op.static_shape(x)[split_dim]
     borders = [size * sum(ratio[:i]) // sum(ratio) for i in range(number_split + 1)]
     parts = []

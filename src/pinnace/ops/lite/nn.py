@@ -10,6 +10,7 @@ import numpy as np
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.graph.room import room
+from pinnace.graph.windows import reach
 from pinnace.ops.layout import channel_axis, channels_back, channels_first, permuted
 from pinnace.ops.lite.math import activated, lite, lite_formulas, lites
 from pinnace.ops.mindspore.conv import reached
@@ -70,9 +71,8 @@ def convolution(
     padding = _padding(kernel.pad_mode, kernel.pad_list)
     steps, holes = _both("stride", kernel.stride), _both("dilation", kernel.dilation)
     if op_type == "Conv" and "auto_pad" in padding and steps:
-        sizes = op.static_shape(weight)[2:]
-        reach = [h * (k - 1) + 1 for h, k in zip(holes or [1, 1], sizes, strict=True)]
-        picture = reached(op, picture, reach, steps, padding)
+        reaches = reach(op.static_shape(weight)[2:], holes or [1, 1])
+        picture = reached(op, picture, reaches, steps, padding)
     y = op.op(
         op_type,
         picture,
@@ -226,7 +226,6 @@ def _scale_fusion(
     axis: int = 0,
     activation_type: int = 0,
 ) -> Value:
-    """Mul, Add, and the fused activation; the operands' first dimension is dimension axis of x."""
     y = x * _aligned(op, factor, x, axis)
     y = y + _aligned(op, offset, x, axis) if offset is not None else y
     return activated(op, y, activation_type)
@@ -265,7 +264,6 @@ def adder(
     kernel_size: Ints,
     kernel: _LiteKernel,
 ) -> Value:
-    """For each place of the kernel Slice, Sub, Abs, ReduceSum; Neg of the sum of all."""
     pad_mode, pad_list = kernel.pad_mode, kernel.pad_list
     stride, dilation = kernel.stride or (1, 1), kernel.dilation or (1, 1)
     if kernel.group != 1 or pad_mode == _SAME:

@@ -1,16 +1,20 @@
-"""MindSpore Lite: recurrent layers, with weights as ONNX has them, and lists of tensors, which loops fill."""
+"""MindSpore Lite: recurrent layers, with weights as ONNX has them; lists of tensors; signals and spectra."""
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
+from pinnace.graph.room import room, span
 from pinnace.ops import binding
-from pinnace.ops.lite.math import lite, lite_formulas
+from pinnace.ops.lite.math import activated, lite, lite_formulas, lites
 from pinnace.ops.mindspore import recurrent
-from pinnace.ops.table import INT32, INT64, Dims, Dtype, Ints, Tensor
-from pinnace.ops.values import Value
+from pinnace.ops.table import Dims, Dtype, Ints, Tensor
+from pinnace.ops.values import INT32, INT64, Value
 
 
 @lite("LSTM", unused="num_directions dropout")
@@ -61,9 +65,6 @@ def _tensor_list_reserve(op: Builder, element_shape: Dims, count: Dims, element_
     return _zeros(op, (*count, *element_shape), element_dtype)
 
 
-# -- lists of tensors: a list is one tensor, whose first dimension counts its members -----------------
-
-
 @lite("TensorListSetItem", unused="element_dtype")
 def list_set_item(op: Builder, items: Tensor, index: Tensor, item: Tensor) -> Value:
     place = op.reshape(op.cast(index, INT64), [1, 1])
@@ -93,3 +94,104 @@ lite_formulas(
     },
     unused="handle element_shape element_dtype num_elements shape_type",
 )
+
+
+@lite("Splice", unused="output_dim")
+def splice(op: Builder, x: Tensor, context: Ints, forward_indexes: Ints = ()) -> Value:
+    """Gather of the frames that forward_indexes names, or of every one with its context, and Reshape."""
+    frames, width = op.static_shape(x)[1:3]
+    room(frames, len(context))
+    whole = range(max(0, -min(context)), frames - max(0, *context))  # frames that have all of their context
+    named = forward_indexes or [t + c for t in whole for c in context]
+    places = np.array(named, np.int64).reshape(-1, len(context))
+    spliced = op.Gather(x, places, axis=1)
+    return op.reshape(spliced, [op.dim(x, 0), len(places), len(context) * width])
+
+
+@lite("Affine", unused="output_dim")
+def _affine(
+    op: Builder,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    context: Ints = (0,),
+    activation_type: int = 0,
+    transpose_b: bool = True,
+) -> Value:
+    spliced = op.tensor(splice(op, x, context))
+    y = op.MatMul(spliced, op.transpose(weight, (1, 0)) if transpose_b else weight)
+    return activated(op, y if bias is None else y + bias, activation_type)
+
+
+# A complex tensor is one with a last dimension of real and imaginary part.
+
+
+@lite("Rfft")
+def rfft(op: Builder, x: Tensor, fft_length: int = 0) -> Value:
+    """DFT, of one side; x is cut, or filled with zeros, to fft_length."""
+    length = op.constant(fft_length, np.int64)
+    whole = op.Unsqueeze(x, [-1])
+    return op.DFT(whole, length, op.constant(op.rank(x) - 1, np.int64), onesided=1)
+
+
+@lites({"FftReal": 0, "FftImag": 1})
+def part(op: Builder, index: int, x: Tensor) -> Value:
+    return op.Gather(x, np.asarray(index), axis=-1)
+
+
+@lite("AudioSpectrogram")
+def audio_spectrogram(
+    op: Builder, x: Tensor, window_size: int, stride: int, mag_square: bool = False
+) -> Value:
+    """STFT with a Hann window, and the length or square of its numbers; x is samples by channels."""
+    bins = 1 << max(0, math.ceil(math.log2(max(1, window_size))))
+    window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(span(window_size)) / window_size)
+    samples = op.static_shape(x)[0]
+    count = 1 + (samples - window_size) // stride if samples >= window_size else 0
+    if not count:
+        raise Unsupported(f"has {samples} samples, and a window takes {window_size}")
+    room(count, window_size)
+    places = (np.arange(count) * stride)[:, None] + np.arange(window_size)
+    frames = op.Gather(op.transpose(x, (1, 0)), places.astype(np.int64), axis=1)
+    weighted = frames * window.astype(np.float32)
+    spectrum = rfft(op, weighted, bins)
+    power = op.ReduceSumSquare(spectrum, [3], keepdims=0)
+    return power if mag_square else op.Sqrt(power)
+
+
+@lite("Mfcc")
+def mfcc(
+    op: Builder,
+    spectrogram: Tensor,
+    sample_rate: Tensor,
+    freq_upper_limit: float,
+    freq_lower_limit: float,
+    filter_bank_channel_num: int,
+    dct_coeff_num: int,
+) -> Value:
+    """MatMul with the mel filters of the roots, Log, MatMul with a cosine transform."""
+    bins = op.static_shape(spectrogram)[2]
+    room(filter_bank_channel_num, bins, dct_coeff_num)
+    filters = _mel_filters(
+        bins, binding.int_(op, sample_rate), freq_lower_limit, freq_upper_limit, filter_bank_channel_num
+    )
+    energies = op.MatMul(op.Sqrt(spectrogram), filters.astype(np.float32))
+    logs = op.Log(op.Max(energies, 1e-12))
+    channels = np.arange(filter_bank_channel_num) + 0.5
+    angles = np.outer(channels, np.arange(dct_coeff_num)) * np.pi / filter_bank_channel_num
+    transform = np.cos(angles) * math.sqrt(2 / filter_bank_channel_num)
+    return op.MatMul(logs, transform.astype(np.float32))
+
+
+def _mel_filters(bins: int, rate: int, low: float, high: float, channels: int) -> np.ndarray:
+    """Triangles of equal width on the mel scale, from bins of a spectrum to channels."""
+
+    def mel(hertz: np.ndarray | float) -> np.ndarray:
+        return 1127 * np.log1p(np.asarray(hertz, np.float64) / 700)
+
+    step = 0.5 * rate / (bins - 1)
+    hertz = np.arange(bins) * step
+    inside = (np.arange(bins) >= int(1.5 + low / step)) & (np.arange(bins) <= int(high / step))
+    at = (mel(hertz) - mel(low)) / (mel(high) - mel(low)) * (channels + 1)
+    triangles = 1 - abs(at[:, None] - (1 + np.arange(channels)))
+    return np.where(inside[:, None], triangles.clip(0, None), 0)

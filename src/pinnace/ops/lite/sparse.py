@@ -9,8 +9,8 @@ from pinnace.ops.lite.math import lite, lite_formulas
 from pinnace.ops.mindspore.array import counting
 from pinnace.ops.mindspore.experts import inverse_order
 from pinnace.ops.mindspore.segments import sorted_segments
-from pinnace.ops.table import BOOL, INT32, INT64, UINT8, Tensor
-from pinnace.ops.values import Value
+from pinnace.ops.table import Tensor
+from pinnace.ops.values import BOOL, INT32, INT64, UINT8, Value
 
 
 @lite("EmbeddingLookupFusion")

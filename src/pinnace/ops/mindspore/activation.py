@@ -5,8 +5,8 @@ from __future__ import annotations
 from pinnace.graph.builder import Builder
 from pinnace.ops.mindspore.arithmetic import bound_for_nan
 from pinnace.ops.mindspore.math import floating, is_float, promoted
-from pinnace.ops.table import DOUBLE, FLOAT, FLOAT16, Dtype, Ints, Tensor, formulas, primitive, primitives
-from pinnace.ops.values import Value
+from pinnace.ops.table import Dtype, Ints, Tensor, formulas, primitive, primitives
+from pinnace.ops.values import DOUBLE, FLOAT, FLOAT16, Value
 
 
 @primitive("CeLU")
@@ -38,20 +38,9 @@ def _h_swish(op: Builder, x: Tensor) -> Value:
     return op.cast(op.HardSwish(floating(op, x)), op.dtype(x))
 
 
-def _log_sigmoid(op: Builder, x: Tensor) -> Value:
-    """Neg of Softplus of Neg, and the buffer that training would read."""
-    y = -op.Softplus(-x)
-    return (y, y)
-
-
 @primitive("LogSoftmax", "LogSoftmaxExt")
 def _log_softmax(op: Builder, x: Tensor, axis: int = -1, dtype: Dtype | None = None) -> Value:
     return _along(op, "LogSoftmax", op.cast(x, dtype or op.dtype(x)), axis)
-
-
-def _mish(op: Builder, x: Tensor) -> Value:
-    """Mish, in float32 where not in float64."""
-    return op.cast(op.Mish(x if op.dtype(x) is DOUBLE else op.cast(x, FLOAT)), op.dtype(x))
 
 
 @primitive("Softmax")
@@ -123,8 +112,10 @@ formulas(
         "HSigmoid": hsigmoid,
         "HSwish": _h_swish,
         "LeakyRelu LeakyReLUExt": lambda op, x, negative_slope=0.01: op.LeakyRelu(x, alpha=negative_slope),
-        "LogSigmoid": _log_sigmoid,
-        "Mish MishExt": _mish,
+        "LogSigmoid": lambda op, x: (-op.Softplus(-x),) * 2,  # with the buffer that training would read
+        "Mish MishExt": lambda op, x: op.cast(
+            op.Mish(x if op.dtype(x) is DOUBLE else op.cast(x, FLOAT)), op.dtype(x)
+        ),
         "ReLU": relu,
         "ReLU6": lambda op, x: op.Clip(x, 0, 6),
         "SeLU SeLUExt": lambda op, x: op.Selu(x) if is_float(op, x) else op.Relu(x),

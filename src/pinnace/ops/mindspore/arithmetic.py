@@ -14,8 +14,8 @@ import onnx_ir as ir
 from pinnace.graph.builder import Builder
 from pinnace.ops import binding
 from pinnace.ops.mindspore.math import beside, exp2, floating, is_float, is_integer, log1p, promoted, trunc
-from pinnace.ops.table import BOOL, FLOAT, FLOAT16, INT64, UINT8, Dtype, Tensor, primitive, primitives
-from pinnace.ops.values import Value
+from pinnace.ops.table import Dtype, Tensor, primitive, primitives
+from pinnace.ops.values import BOOL, FLOAT, FLOAT16, INT64, UINT8, Value
 
 _POWERS = np.asarray([1 << i for i in range(64)], np.uint64)
 _EUCLID_STEPS = {8: 13, 16: 24, 32: 46, 64: 92}
@@ -343,9 +343,6 @@ def add_n(op: Builder, *items: Value) -> Value:
     """Add, one after the other."""
     first, *rest = binding.tensors(op, items[0] if isinstance(items[0], tuple) else items)
     return sum(rest, start=first)
-
-
-# -- bounds ----------------------------------------------------------------------------------------
 
 
 @primitive("ClampScalar", "ClampTensor", "ClampMin", "ClipByValue")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -11,11 +12,10 @@ import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.room import span
+from pinnace.ops import binding
 from pinnace.ops.mindspore.math import beside, promoted
-from pinnace.ops.table import BOOL, INT64, Dims, Dtype, Ints, Tensor, formulas, primitive, primitives
-from pinnace.ops.values import Value
-
-# -- shape -----------------------------------------------------------------------------------------
+from pinnace.ops.table import Dims, Dtype, Ints, Tensor, formulas, primitive, primitives
+from pinnace.ops.values import BOOL, INT64, Value
 
 END = int(np.iinfo(np.int64).max)
 """The end of a Slice along a dimension of any size."""
@@ -81,7 +81,6 @@ def _reshape(op: Builder, x: Tensor, shape: Dims) -> Value:
 
 @primitive("ReverseSequence")
 def _reverse_sequence(op: Builder, x: Tensor, seq_lengths: Tensor, seq_dim: int, batch_dim: int = 0) -> Value:
-    """ReverseSequence, where the first two dimensions are batch and sequence."""
     lengths = op.cast(seq_lengths, INT64)
     rest = [i for i in range(op.rank(x)) if i not in (op.axis(seq_dim, x), op.axis(batch_dim, x))]
     perm = [op.axis(batch_dim, x), op.axis(seq_dim, x), *rest]
@@ -91,7 +90,6 @@ def _reverse_sequence(op: Builder, x: Tensor, seq_lengths: Tensor, seq_dim: int,
 
 @primitive("ReverseV2")
 def _reverse_v2(op: Builder, x: Tensor, axis: Ints) -> Value:
-    """Slice with step -1."""
     count = len(axis)
     least = np.iinfo(np.int64).min
     return op.Slice(x, [-1] * count, [least] * count, [op.axis(a, x) for a in axis], [-1] * count)
@@ -111,7 +109,6 @@ def _tile(op: Builder, x: Tensor, dims: Dims) -> Value:
 
 @primitive("ToDevice", unused="device non_blocking copy")
 def _to_device(op: Builder, x: Tensor, *, dtype: Dtype | None = None) -> Value:
-    """Cast, where a type is asked for."""
     return x if dtype is None else op.cast(x, dtype)
 
 
@@ -202,33 +199,22 @@ def along(op: Builder, x: Tensor, axis: int, rank: int) -> Tensor:
     return op.reshape(x, [-1 if i == axis else 1 for i in range(rank)])
 
 
-# -- order -----------------------------------------------------------------------------------------
-
-
 @primitive("Roll")
 def roll(op: Builder, x: Tensor, shift: Ints, axis: Ints | None = None) -> Value:
-    """Slice twice and Concat, for each dimension."""
     if not axis:
         flat = roll(op, op.reshape(x, [-1]), shift, (0,))
         return op.reshape(flat, op.dims(x))
-    for step, dim in zip(shift, axis, strict=True):
-        x = _rolled(op, x, step, op.axis(dim, x))
+    for step, dim in zip(shift, (op.axis(a, x) for a in axis), strict=True):
+        size = op.dim(x, dim)
+        step = step % max(size, 1) if isinstance(size, int) else step
+        if step:
+            parts = op.Slice(x, [-step], [END], [dim]), op.Slice(x, [0], [-step], [dim])
+            x = op.Concat(*parts, axis=dim)
     return x
-
-
-def _rolled(op: Builder, x: Tensor, step: int, axis: int) -> Tensor:
-    size = op.dim(x, axis)
-    if isinstance(size, int):
-        step %= max(size, 1)
-    if step == 0:
-        return x
-    tail = op.Slice(x, [-step], [END], [axis])
-    return op.Concat(tail, op.Slice(x, [0], [-step], [axis]), axis=axis)
 
 
 @primitive("UnravelIndex")
 def unravel_index(op: Builder, indices: Tensor, dims: Ints) -> Value:
-    """Div by the product of the dimensions that follow, and Mod."""
     steps = [[math.prod(dims[i + 1 :])] for i in range(len(dims))]
     kind = op.dtype(indices).numpy()
     part = op.Unsqueeze(indices, [0]) / op.constant(steps, kind)
@@ -248,3 +234,89 @@ formulas(
     },
     unused="non_blocking copy",
 )
+
+
+_Pair = tuple[int | Tensor, int | Tensor]
+
+
+def padded(
+    op: Builder, x: Tensor, pairs: Sequence[_Pair], mode: str = "constant", value: Value = None
+) -> Tensor:
+    """Pad, with a pair (before, after) for each dimension."""
+    pads = op.vector([p[0] for p in pairs] + [p[1] for p in pairs])
+    filler = None if value is None else op.scalar(op.cast(op.tensor(value), op.dtype(x)))
+    return op.Pad(x, pads, filler, mode=mode)
+
+
+@primitive("Pad")
+def pad(op: Builder, x: Tensor, paddings: Value) -> Value:
+    """Pad with zeros."""
+    rows = paddings if isinstance(paddings, tuple) else (paddings,)
+    return padded(op, x, _pairs([n for row in rows for n in binding.ints(op, row)]))
+
+
+def _pairs(numbers: Sequence[int | Tensor]) -> list[_Pair]:
+    return list(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+@primitive("PadV3")
+def pad_v3(
+    op: Builder,
+    x: Tensor,
+    paddings: Dims,
+    constant_value: Value = None,
+    mode: str = "constant",
+    paddings_contiguous: bool = True,
+) -> Value:
+    """Pad; the pairs begin with the last dimension."""
+    if paddings_contiguous:
+        pairs = _pairs(paddings)
+    else:
+        half = len(paddings) // 2
+        pairs = list(zip(paddings[:half], paddings[half:], strict=True))
+    return padded(op, x, _from_last(op, x, pairs), _MODES.get(mode, mode), constant_value)
+
+
+_MODES = {"circular": "wrap", "replicate": "edge"}
+
+
+def _from_last(op: Builder, x: Tensor, pairs: Sequence[_Pair]) -> list[_Pair]:
+    """A pair for each dimension, of pairs that begin with the last one."""
+    return [(0, 0)] * (op.rank(x) - len(pairs)) + list(reversed(pairs))
+
+
+@primitive("MirrorPad")
+def mirror_pad(
+    op: Builder, x: Tensor, paddings: Value, mode: Literal["REFLECT", "SYMMETRIC"] = "REFLECT"
+) -> Value:
+    """Pad, mode reflect; for SYMMETRIC Gather along each dimension."""
+    numbers = binding.ints(op, paddings)
+    return padded(op, x, _pairs(numbers), "reflect") if mode == "REFLECT" else mirrored(op, x, numbers)
+
+
+def mirrored(op: Builder, x: Tensor, paddings: Ints) -> Tensor:
+    """Each dimension between its mirror images, the border included."""
+    for axis, (before, after) in enumerate(zip(paddings[::2], paddings[1::2], strict=True)):
+        if before or after:
+            size = op.static_shape(x)[axis]
+            span(size + abs(before) + abs(after))
+            places = np.pad(np.arange(size), (before, after), mode="symmetric")
+            x = op.Gather(x, op.constant(places, np.int64), axis=axis)
+    return x
+
+
+@primitive("Padding")
+def _padding(op: Builder, x: Tensor, pad_dim_size: int = 8) -> Value:
+    return padded(op, x, [(0, 0)] * (op.rank(x) - 1) + [(0, pad_dim_size - 1)])
+
+
+@primitives(
+    {
+        "ReflectionPad1D ReflectionPad2D ReflectionPad3D": "reflect",
+        "ReplicationPad1D ReplicationPad2D ReplicationPad3D": "edge",
+        "ConstantPadND": "constant",
+    }
+)
+def _reflection_pad1_d(op: Builder, mode: str, x: Tensor, padding: Dims, value: Value = None) -> Value:
+    """Pad, mode {mode}."""
+    return padded(op, x, _from_last(op, x, _pairs(padding)), mode, value)

@@ -15,8 +15,8 @@ from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.ops.builder import LoweringBuilder
 from pinnace.ops.mindspore.array import counting
-from pinnace.ops.table import BOOL, FLOAT, INT64, Arguments, Tensor, Tensors, primitive, primitives
-from pinnace.ops.values import Value
+from pinnace.ops.table import Arguments, Tensor, Tensors, primitive, primitives
+from pinnace.ops.values import BOOL, FLOAT, INT64, Value
 
 _LAYOUTS = {"0": "BSH", "1": "BNSD", "2": "SBH", "3": "BSND", "4": "TND", "8": "BNSD_BSND"}
 _EVERYTHING = 2147483647
@@ -319,7 +319,6 @@ def paged_attention(
     scale_value: float = 1.0,
     kv_head_num: int = 1,
 ) -> Value:
-    """Gather of the blocks of each sequence, then MatMul, Where, Softmax, MatMul."""
     (size,) = _fixed(op, key_cache, 3)
     blocks = op.Max(op.cast(block_tables, INT64), op.constant(0, np.int64))
 

@@ -13,10 +13,10 @@ from pinnace.graph.failures import Unsupported
 from pinnace.graph.room import room, span
 from pinnace.ops import binding
 from pinnace.ops.mindspore.array import counting
-from pinnace.ops.mindspore.cumulative import repeated
 from pinnace.ops.mindspore.math import trunc
-from pinnace.ops.table import BOOL, FLOAT, INT32, INT64, UINT8, Floats, Ints, Tensor, Tensors, primitive
-from pinnace.ops.values import Value
+from pinnace.ops.mindspore.order import repeated
+from pinnace.ops.table import Floats, Ints, Tensor, Tensors, primitive
+from pinnace.ops.values import BOOL, FLOAT, INT32, INT64, UINT8, Value
 
 # -- regions ---------------------------------------------------------------------------------------
 
@@ -32,7 +32,6 @@ def roi_align(
     sample_num: int = 2,
     roi_end_mode: Literal[0, 1] = 1,
 ) -> Value:
-    """RoiAlign, the regions taken apart into batch index and corners."""
     number, corners = op.ops("Split", 2, rois, [1, 4], axis=1)
     where = "output_half_pixel"
     if roi_end_mode:
@@ -145,7 +144,6 @@ def _bounding_box_encode(
     means: Floats = (0.0, 0.0, 0.0, 0.0),
     stds: Floats = (1.0, 1.0, 1.0, 1.0),
 ) -> Value:
-    """Sub, Div, Log: how a box lies from its anchor."""
     center, size = _center_and_size(op, anchor_box)
     wanted, wanted_size = _center_and_size(op, groundtruth_box)
     moved = (wanted - center) / size

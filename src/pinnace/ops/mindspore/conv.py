@@ -10,12 +10,12 @@ import numpy as np
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
+from pinnace.graph.windows import reach, shared
 from pinnace.ops import binding
-from pinnace.ops.layout import permuted
+from pinnace.ops.layout import channels_back, channels_first
 from pinnace.ops.table import Arguments, Dims, Ints, Tensor, primitive, primitives
 from pinnace.ops.values import Value
-
-# -- windows ---------------------------------------------------------------------------------------
+from pinnace.program import Layout
 
 
 def spatial(values: Sequence[int], rank: int, channels_last: bool = False) -> list[int]:
@@ -37,28 +37,21 @@ def edges(values: Sequence[int], rank: int) -> list[int]:
     return pairs[::2] + pairs[1::2]
 
 
-def is_same(pad_mode: str) -> bool:
-    """True for the `pad_mode` SAME, by name or by number."""
-    return _word(pad_mode) in ("same", "1")
-
-
-def is_valid(pad_mode: str) -> bool:
-    """True for the `pad_mode` VALID, by name or by number."""
-    return _word(pad_mode) in ("valid", "2")
-
-
-def _word(pad_mode: str) -> str:
-    word = pad_mode.lower()
-    if word not in ("pad", "calculated", "0", "same", "1", "valid", "2"):
-        raise Unsupported(f"has the pad_mode {pad_mode!r}, which is unknown")
-    return word
+def pad_mode_of(word: str) -> str:
+    """`pad`, `same` or `valid`, of a `pad_mode` by name or by number."""
+    modes = {"pad": ("pad", "calculated", "0"), "same": ("same", "1"), "valid": ("valid", "2")}
+    found = next((mode for mode, words in modes.items() if word.lower() in words), None)
+    if found is None:
+        raise Unsupported(f"has the pad_mode {word.lower()!r}, which is unknown")
+    return found
 
 
 def window(pad_mode: str, pad: Sequence[int], rank: int) -> dict[str, Any]:
     """The attributes `auto_pad` and `pads` for MindSpore's `pad_mode` and `pad`."""
-    if is_same(pad_mode):
+    mode = pad_mode_of(pad_mode)
+    if mode == "same":
         return {"auto_pad": "SAME_UPPER"}
-    pads = [] if is_valid(pad_mode) else edges(pad, rank)
+    pads = edges(pad, rank) if mode == "pad" else []
     return {"pads": pads} if any(pads) else {}
 
 
@@ -88,24 +81,11 @@ _LAST = ("1", "NHWC", "NDHWC")
 _FIRST = ("0", "NCHW", "NCDHW", "NCW", "NCL", "ND", "DefaultFormat")
 
 
-def images_first(op: Builder, x: Tensor, data_format: str) -> Tensor:
-    """Images of a `data_format`, by name or by number, with channels first."""
-    rank = op.rank(x)
-    return permuted(op, x, (0, rank - 1, *range(1, rank - 1))) if is_last(data_format) else x
-
-
-def images_back(op: Builder, x: Tensor, data_format: str) -> Tensor:
-    return permuted(op, x, (0, *range(2, op.rank(x)), 1)) if is_last(data_format) else x
-
-
-def is_last(data_format: str) -> bool:
-    """True for a `data_format`, by name or by number, with the channels last."""
+def layout_of(data_format: str) -> Layout:
+    """The layout of a `data_format` by name or by number."""
     if data_format not in _LAST + _FIRST:
         raise Unsupported(f"has the data_format {data_format!r}, which is unknown")
-    return data_format in _LAST
-
-
-# -- convolution -----------------------------------------------------------------------------------
+    return Layout.NHWC if data_format in _LAST else Layout.NCHW
 
 
 class Kernel(Arguments):
@@ -124,27 +104,22 @@ def convolution(op: Builder, x: Tensor, weight: Tensor, bias: Tensor | None, ker
     steps, holes = spatial(kernel.stride, rank), spatial(kernel.dilation, rank)
     padding = window(kernel.pad_mode, kernel.pad, rank)
     if "auto_pad" in padding:
-        x = reached(op, x, _reach(op, weight, holes), steps, padding)
+        x = reached(op, x, reach(op.static_shape(weight)[2:], holes), steps, padding)
     return op.Conv(x, weight, bias, strides=steps, dilations=holes, group=kernel.group, **padding)
-
-
-def _reach(op: Builder, weight: Tensor, holes: Sequence[int]) -> list[int]:
-    """The size of a kernel with its holes."""
-    return [h * (k - 1) + 1 for h, k in zip(holes, op.static_shape(weight)[2:], strict=True)]
 
 
 @primitives({"Conv2D": 2, "Conv3D": 3}, unused="kernel_size out_channel pad_list")
 def conv(op: Builder, rank: int, x: Tensor, weight: Tensor, *, kernel: Kernel, format: str = "NCHW") -> Value:
-    last = is_last(format)
-    x, weight = images_first(op, x, format), images_first(op, weight, format)
+    layout = layout_of(format)
+    last = layout is Layout.NHWC
+    image, weight = channels_first(op, x, layout), channels_first(op, weight, layout)
     stride, dilation = (tuple(spatial(v, rank, last)) for v in (kernel.stride, kernel.dilation))
-    y = convolution(op, x, weight, None, kernel.but(stride=stride, dilation=dilation))
-    return images_back(op, y, format)
+    y = convolution(op, image, weight, None, kernel.but(stride=stride, dilation=dilation))
+    return channels_back(op, y, x, layout)
 
 
 @primitive("DepthwiseConv2dNative", unused="kernel_size out_channel pad_list channel_multiplier")
 def depthwise(op: Builder, x: Tensor, weight: Tensor, *, kernel: Kernel) -> Value:
-    """Conv, a group for each channel."""
     multiplier, channels, *sizes = op.static_shape(weight)
     if multiplier != 1:
         raise Unsupported(f"has a channel_multiplier of {multiplier}, and MindSpore knows only 1")
@@ -201,9 +176,6 @@ def mint_convolution(
     return unbatched(op, x, op.rank(weight) - 2, apply)
 
 
-# -- transposed convolution ------------------------------------------------------------------------
-
-
 def transposed(
     op: Builder,
     x: Tensor,
@@ -219,16 +191,18 @@ def transposed(
     """
     rank = op.rank(weight) - 2
     steps, holes = spatial(kernel.stride, rank), spatial(kernel.dilation, rank)
-    reach = _reach(op, weight, holes)
-    pads = [0] * 2 * rank if is_valid(kernel.pad_mode) else edges(kernel.pad, rank)
+    reaches = reach(op.static_shape(weight)[2:], holes)
+    mode = pad_mode_of(kernel.pad_mode)
+    pads = [0] * 2 * rank if mode == "valid" else edges(kernel.pad, rank)
     exact: list[int | None] = [*spatial(extra, rank)]
-    if is_same(kernel.pad_mode):
-        over = [max(r - s, 0) for r, s in zip(reach, steps, strict=True)]
-        pads = [n // 2 for n in over] + [n - n // 2 for n in over]
-        exact = [max(s - r, 0) for r, s in zip(reach, steps, strict=True)]
+    if mode == "same":
+        pads = shared([max(r - s, 0) for r, s in zip(reaches, steps, strict=True)], "SAME_UPPER")
+        exact = [max(s - r, 0) for r, s in zip(reaches, steps, strict=True)]
     elif sizes:
-        rest = [r - pads[i] - pads[i + rank] for i, r in enumerate(reach)]
-        exact = [_extra(op.dim(x, i + 2), size, steps[i], rest[i]) for i, size in enumerate(sizes)]
+        for i, (length, size) in enumerate(zip(op.dims(x, 2), sizes, strict=True)):
+            least = reaches[i] - pads[i] - pads[i + rank]
+            known = isinstance(length, int) and isinstance(size, int)
+            exact[i] = size - (length - 1) * steps[i] - least if known else None
     # How much longer than its least a result is. Only the run knows: as long as can be, then cut to size.
     longer = [step - 1 if e is None else e for e, step in zip(exact, steps, strict=True)]
     if any(e >= max(s, d) for e, s, d in zip(longer, steps, holes, strict=True)):
@@ -240,12 +214,6 @@ def transposed(
     if not cut:
         return whole
     return op.Slice(whole, [0] * len(cut), op.vector([sizes[i] for i in cut]), [i + 2 for i in cut])
-
-
-def _extra(length: int | Tensor, size: int | Tensor, step: int, rest: int) -> int | None:
-    if isinstance(length, int) and isinstance(size, int):
-        return size - ((length - 1) * step + rest)
-    return None
 
 
 @primitive("Conv2DTranspose", "Conv2DBackpropInput", unused="kernel_size out_channel")

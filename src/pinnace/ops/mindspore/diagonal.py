@@ -15,13 +15,12 @@ from pinnace.graph.room import room, span
 from pinnace.ops import binding
 from pinnace.ops.mindspore.array import as_declared, counting, filled
 from pinnace.ops.mindspore.math import beside
-from pinnace.ops.table import INT32, INT64, Ints, Tensor, primitive, primitives
-from pinnace.ops.values import Value
+from pinnace.ops.table import Ints, Tensor, primitive, primitives
+from pinnace.ops.values import INT32, INT64, Value
 
 
 @primitive("Diag")
 def diag(op: Builder, x: Tensor) -> Value:
-    """The vector on a diagonal of zeros, by Where."""
     sizes = op.dims(x)
     row = op.reshape(x, [1, -1])
     known = op.shape(x)
@@ -92,7 +91,6 @@ def triangle(
 
 @primitive("FillDiagonal")
 def fill_diagonal(op: Builder, x: Tensor, fill_value: Value, wrap: bool = False) -> Value:
-    """The value on the diagonal, by Where."""
     if op.rank(x) == 2 and None in op.shape(x):
         rows, columns = (counting(op, op.dim(x, i)) for i in range(2))
         if wrap:
@@ -110,9 +108,6 @@ def _diagonal_mask(shape: tuple[int, ...], wrap: bool) -> npt.NDArray[np.bool_]:
     else:
         np.fill_diagonal(mask, True, wrap=wrap)
     return mask
-
-
-# -- packed, a diagonal a row -----------------------------------------------------------------------
 
 
 _Align = Literal["RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT"]

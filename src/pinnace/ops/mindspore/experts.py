@@ -11,15 +11,11 @@ from pinnace.graph.failures import Unsupported
 from pinnace.ops import binding
 from pinnace.ops.mindspore.array import counting
 from pinnace.ops.mindspore.quantized import widened
-from pinnace.ops.table import FLOAT, INT32, INT64, Arguments, Tensor, primitive
-from pinnace.ops.values import Value
+from pinnace.ops.table import Arguments, Tensor, primitive
+from pinnace.ops.values import FLOAT, INT32, INT64, Value
 
 _ROWS_OF_GROUPS = (-1, 0)
 """The `group_type`s by which rows belong to an expert; another is by columns."""
-
-
-def _divided(op: Builder, x: Tensor, by: int) -> Tensor:
-    return x if by == 1 else x / op.cast(op.tensor(by), op.dtype(x))
 
 
 def _expert_counts(op: Builder, experts: Tensor, count: int) -> Tensor:
@@ -46,10 +42,6 @@ def _through(op: Builder, x: Tensor, number: int) -> Value:
     return op.Relu(x) if number else x
 
 
-def _topk(op: Builder, indices: Tensor) -> Value:
-    return op.dim(indices, 1) if op.rank(indices) == 2 else 1
-
-
 def inverse_order(op: Builder, order: Tensor) -> Tensor:
     """The permutation that undoes another."""
     numbers = counting(op, op.Size(order))
@@ -73,7 +65,6 @@ def _ffn_ext(
 
 @primitive("GroupedMatmul", "GroupedMatmulV2", unused="split_item group_info")
 def _grouped_matmul(op: Builder, x: Value, weight: Value, *, grouping: _Grouping) -> Value:
-    """MatMul of the rows of each expert, Concat."""
     return _all_groups(op, x, weight, grouping)
 
 
@@ -88,13 +79,11 @@ def _grouped_matmul_v4(
     group_list_type: int = 0,
     grouping: _Grouping,
 ) -> Value:
-    """MatMul of the rows of each expert, Mul by the scales, Concat."""
     return _all_groups(op, x, weight, grouping, (scale, pre_token_scale), bool(group_list_type))
 
 
 @primitive("MoeComputeExpertTokens")
 def _moe_compute_expert_tokens(op: Builder, sorted_experts: Tensor, num_expert: int) -> Value:
-    """CumSum of the tokens of each expert."""
     counts = _expert_counts(op, sorted_experts, num_expert)
     return op.cast(op.CumSum(counts, op.constant(0, np.int64)), op.dtype(sorted_experts))
 
@@ -111,7 +100,6 @@ def _moe_finalize_routing(
     expanded_row_idx: Tensor,
     expanded_expert_idx: Tensor | None = None,
 ) -> Value:
-    """Gather of each token's rows, Add of the bias, Mul by the scales, ReduceSum, Add."""
     rows = op.Gather(op.cast(expanded_x, FLOAT), op.cast(expanded_row_idx, INT64), axis=0)
     # The first choices of all tokens come first: (k, tokens, width).
     apart = op.reshape(rows, [-1, *op.dims(x1)])
@@ -139,7 +127,6 @@ def _moe_gating_top_k_softmax(op: Builder, x: Tensor, finished: Tensor | None = 
 
 @primitive("MoeInitRouting")
 def _moe_init_routing(op: Builder, x: Tensor, row_idx: Tensor, expert_idx: Tensor, active_num: int) -> Value:
-    """TopK of all expert numbers, and Gather."""
     experts = op.reshape(expert_idx, [-1])
     sorting = _order(op, experts)
     rows = op.Gather(op.cast(op.reshape(row_idx, [-1]), INT64), sorting, axis=0)
@@ -161,37 +148,30 @@ def _moe_init_routing_v2(
     expert_tokens_count_or_cumsum_flag: int = 0,
     expert_tokens_before_capacity_flag: bool = False,
 ) -> Value:
-    """TopK of all expert numbers, and Gather."""
-    experts = op.reshape(expert_idx, [-1])
-    sorting = _order(op, experts)
-    kept = op.Slice(sorting, [0], [active_num], [0]) if active_num else sorting
-    taken = op.Gather(x, _divided(op, kept, _topk(op, expert_idx)), axis=0)
-    row_idx = op.cast(inverse_order(op, sorting), INT32)
+    routed = _moe_token_permute(op, x, expert_idx, active_num)
     if not expert_tokens_count_or_cumsum_flag:
-        return (taken, row_idx)
-    counts = _expert_counts(op, experts, expert_num)
-    counts = (
-        op.CumSum(counts, op.constant(0, np.int64)) if expert_tokens_count_or_cumsum_flag == 1 else counts
-    )
-    return (taken, row_idx, op.cast(counts, INT32))
+        return routed
+    counts = _expert_counts(op, op.reshape(expert_idx, [-1]), expert_num)
+    summed = expert_tokens_count_or_cumsum_flag == 1
+    counts = op.CumSum(counts, op.constant(0, np.int64)) if summed else counts
+    return (*routed, op.cast(counts, INT32))
 
 
 @primitive("MoeTokenPermute")
 def _moe_token_permute(
     op: Builder, tokens: Tensor, indices: Tensor, num_out_tokens: int | None = None
-) -> Value:
-    """TopK of all expert numbers, and Gather."""
+) -> tuple[Tensor, ...]:
     sorting = _order(op, op.reshape(indices, [-1]))
     kept = op.Slice(sorting, [0], [num_out_tokens], [0]) if num_out_tokens else sorting
-    permuted = op.Gather(tokens, _divided(op, kept, _topk(op, indices)), axis=0)
-    return (permuted, op.cast(inverse_order(op, sorting), INT32))
+    choices = op.dim(indices, 1) if op.rank(indices) == 2 else 1
+    kept = kept if choices == 1 else kept / op.tensor(choices)
+    return op.Gather(tokens, kept, axis=0), op.cast(inverse_order(op, sorting), INT32)
 
 
 @primitive("MoeTokenUnpermute", "InnerMoeTokenUnpermute", unused="restore_shape")
 def _moe_token_unpermute(
     op: Builder, permuted_tokens: Tensor, sorted_indices: Tensor, probs: Tensor | None = None
 ) -> Value:
-    """Gather, Mul by the probabilities, ReduceSum."""
     found = op.Gather(permuted_tokens, op.cast(sorted_indices, INT64), axis=0)
     if probs is None:
         return found
@@ -199,16 +179,6 @@ def _moe_token_unpermute(
     apart = op.reshape(op.cast(found, FLOAT), [-1, op.dim(probs, 1), width])
     weighted = apart * op.Unsqueeze(op.cast(probs, FLOAT), [-1])
     return op.cast(op.ReduceSum(weighted, [1], keepdims=0), op.dtype(permuted_tokens))
-
-
-# -- two products with an activation between ---------------------------------------------------------
-
-
-# -- a matrix for each expert ----------------------------------------------------------------------
-
-
-def _beside(op: Builder, x: Value, weight: Tensor) -> Value:
-    return x if x is None or op.rank(weight) == 2 else op.Unsqueeze(x, [-2])
 
 
 def _lists(op: Builder, *values: Value) -> Value:
@@ -286,7 +256,9 @@ def _all_groups(
     for i, (one, matrix) in enumerate(zip(rows, weights, strict=True)):
         if one is None or matrix is None:
             raise Unsupported("has no operands")
-        factor, shift = (_beside(op, t, matrix) for t in (factors[i], shifts[i]))
+        factor, shift = factors[i], shifts[i]
+        if op.rank(matrix) != 2:
+            factor, shift = (t if t is None else op.Unsqueeze(t, [-2]) for t in (factor, shift))
         if factor is not None:
             matrix = widened(op, matrix, factor, shift)
         if group_list is None:

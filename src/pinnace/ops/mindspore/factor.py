@@ -11,23 +11,10 @@ from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.graph.room import room, span
 from pinnace.ops.mindspore.array import counting
-from pinnace.ops.mindspore.cumulative import repeated
-from pinnace.ops.mindspore.linalg import flipped
-from pinnace.ops.mindspore.solve import solved, triangle
-from pinnace.ops.table import DOUBLE, INT64, Tensor, primitive
-from pinnace.ops.values import Value
-
-
-def _unit(op: Builder, x: Tensor, axis: int) -> Tensor:
-    """A unit matrix of the size of one of the last two dimensions, for each matrix of `x`."""
-    size = op.Shape(x, start=axis, end=None if axis == -1 else axis + 1)
-    square = op.EyeLike(op.Expand(op.like(1.0, x), op.Concat(size, size, axis=0)))
-    if op.rank(x) == 2:
-        return square
-    return op.Expand(square, op.Concat(op.Shape(x, end=-2), size, size, axis=0))
-
-
-# -- LU --------------------------------------------------------------------------------------------
+from pinnace.ops.mindspore.linalg import flipped, identity, solved, triangle
+from pinnace.ops.mindspore.order import repeated
+from pinnace.ops.table import Tensor, primitive
+from pinnace.ops.values import DOUBLE, INT64, Value
 
 
 def _exchanges(op: Builder, pivots: Tensor, size: int | Tensor) -> Tensor:
@@ -60,7 +47,6 @@ def _lu_solve(op: Builder, right: Tensor, data: Tensor, pivots: Tensor) -> Value
 def _lu_unpack(
     op: Builder, data: Tensor, pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> Value:
-    """Trilu of the two halves; the exchanges of rows in a Loop, as a matrix by Equal."""
     height, width = op.dim(data, -2), op.dim(data, -1)
     if not isinstance(height, int) or not isinstance(width, int):
         raise Unsupported("needs the size of the matrix fixed")
@@ -80,7 +66,7 @@ def _matrix_exp(op: Builder, x: Tensor) -> Value:
     """MatMul of the powers of a small part, in float64, and of squares."""
     # After 12 halvings a norm of up to 1000 is below 1/4, and 12 terms are exact to 1e-17.
     small = op.cast(x, DOUBLE) * 2.0 ** (-_HALVINGS)
-    one = _unit(op, small, -1)
+    one = identity(op, small, -1)
     result = one
     for k in range(_TERMS, 0, -1):
         result = one + op.MatMul(small, result) * (1.0 / k)
@@ -102,7 +88,7 @@ def _nuclear_norm(op: Builder, x: Tensor, *, keepdim: bool = False) -> Value:
 @primitive("Orgqr")
 def _orgqr(op: Builder, packed: Tensor, factors: Tensor) -> Value:
     """The product of Householder's mirrors, in a Loop."""
-    product = _mirrored(op, packed, factors, _unit(op, packed, -2), backwards=True)
+    product = _mirrored(op, packed, factors, identity(op, packed, -2), backwards=True)
     return op.Slice(product, [0], op.Shape(packed, start=-1), [-1])
 
 
@@ -127,9 +113,6 @@ def _svd(op: Builder, x: Tensor, full_matrices: bool = False, compute_uv: bool =
     if full_matrices and height != width:
         raise Unsupported("asks for the full matrices of a matrix that is not square")
     return (values, left, right)
-
-
-# -- QR --------------------------------------------------------------------------------------------
 
 
 def _mirror(op: Builder, column: Tensor, i: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -163,7 +146,7 @@ def orthogonal(op: Builder, x: Tensor) -> tuple[Tensor, Tensor]:
         vector, factor, _ = _mirror(op, column, i, rows)
         return [_reflect(op, vector, factor, rest), _reflect(op, vector, factor, product)]
 
-    rest, product = repeated(op, _least(op, x), [x, _unit(op, x, -2)], turn)
+    rest, product = repeated(op, _least(op, x), [x, identity(op, x, -2)], turn)
     return product, op.Trilu(rest, upper=1)
 
 
@@ -189,7 +172,6 @@ def qr(op: Builder, x: Tensor, full_matrices: bool = False) -> Value:
 
 @primitive("LinalgQr")
 def linalg_qr(op: Builder, x: Tensor, mode: str = "reduced") -> Value:
-    """Householder's mirrors in a Loop."""
     if mode in ("complete", "1"):
         return qr(op, x, True)
     first, second = _economic(op, x)
@@ -252,8 +234,6 @@ def lstsq(op: Builder, x: Tensor, right: Tensor) -> Value:
     return result
 
 
-# -- singular values -------------------------------------------------------------------------------
-
 _SWEEPS = 12
 """Turns through all pairs of columns: each one squares what is left of their products."""
 
@@ -287,7 +267,7 @@ def _singular(op: Builder, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return [_rotated(op, m, columns, (first, second), (c, s)) for m in carried]
 
     count = op.constant(len(pairs) * _SWEEPS, np.int64)
-    turned, right = repeated(op, count, [x, _unit(op, x, -1)], turn) if pairs else (x, _unit(op, x, -1))
+    turned, right = repeated(op, count, [x, identity(op, x, -1)], turn) if pairs else (x, identity(op, x, -1))
     values = op.ReduceL2(turned, [-2], keepdims=0)
     sorted_, order = op.ops("TopK", 2, values, [size], axis=-1, largest=1, sorted=1)
     turned, right = (
@@ -317,7 +297,5 @@ def _singular_values(op: Builder, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     left, values, right = _singular(op, flipped(op, x))
     return right, values, left
 
-
-# -- the exponential -------------------------------------------------------------------------------
 
 _HALVINGS, _TERMS = 12, 12

@@ -11,8 +11,8 @@ from pinnace.graph.failures import RankUnknown, Unsupported
 from pinnace.graph.room import room, span
 from pinnace.ops import binding
 from pinnace.ops.mindspore.array import as_declared, counting, filled
-from pinnace.ops.table import FLOAT, INT64, Dims, Dtype, Tensor, primitive, primitives
-from pinnace.ops.values import Value
+from pinnace.ops.table import Dims, Dtype, Tensor, primitive, primitives
+from pinnace.ops.values import FLOAT, INT64, Value
 
 _PLACE = "device pin_memory"
 """Arguments that say where a tensor lies."""
@@ -103,7 +103,6 @@ def range_(op: Builder, start: Value, limit: Value, delta: Value) -> Value:
 
 @primitive("LinSpace", "LinSpaceExt")
 def lin_space(op: Builder, start: Value, stop: Value, num: Value, dtype: Dtype | None = None) -> Value:
-    """Range, scaled."""
     first, last = op.tensor(start), op.tensor(stop)
     kind = dtype or op.result(first)
     count = op.known(num)

@@ -12,22 +12,8 @@ from pinnace.graph.failures import Unsupported
 from pinnace.graph.room import room
 from pinnace.ops import binding
 from pinnace.ops.mindspore.conv import reached, window
-from pinnace.ops.table import (
-    FLOAT,
-    FLOAT16,
-    Dims,
-    Ints,
-    OneOf,
-    Tensor,
-    Tensors,
-    formulas,
-    primitive,
-    primitives,
-)
-from pinnace.ops.values import Value
-
-# -- sampling --------------------------------------------------------------------------------------
-
+from pinnace.ops.table import Dims, Ints, OneOf, Tensor, Tensors, formulas, primitive, primitives
+from pinnace.ops.values import FLOAT, FLOAT16, Value
 
 _SAMPLING = {"0": "linear", "1": "nearest", "bilinear": "linear", "nearest": "nearest"}
 
@@ -86,7 +72,6 @@ def _adjust_hue(op: Builder, image: Tensor, amount: Tensor) -> Value:
 
 @primitive("AdjustSaturation")
 def _adjust_saturation(op: Builder, image: Tensor, amount: Tensor) -> Value:
-    """By way of HSV: Mul and Clip of the saturation."""
     hue, saturation, value = _channels(op, _hsv_of(op, image))
     grown = op.Clip(saturation * op.cast(amount, op.dtype(image)), 0.0, 1.0)
     return _rgb_of(op, op.Concat(hue, grown, value, axis=-1))
@@ -185,9 +170,6 @@ def _as_grid(op: Builder, places: Tensor, length: int) -> Value:
     return places * (2.0 / max(length - 1, 1)) - 1.0
 
 
-# -- space, depth and batch ------------------------------------------------------------------------
-
-
 @primitive("SpaceToBatchND", "SpaceToBatch")
 def space_to_batch(
     op: Builder, x: Tensor, block_shape: Ints = (), paddings: Value = (), *, block_size: int = 1
@@ -239,7 +221,6 @@ def _pairs(op: Builder, value: Value) -> list[tuple[int, int]]:
 
 @primitive("ExtractVolumePatches")
 def extract_volume_patches(op: Builder, x: Tensor, kernel_size: Ints, strides: Ints, padding: str) -> Value:
-    """Conv with a kernel for each place of the window, and Reshape."""
     kernel, steps = kernel_size[-3:], strides[-3:]
     batch, channels, *dims = op.static_shape(x)
     places = int(np.prod(kernel))
@@ -251,9 +232,6 @@ def extract_volume_patches(op: Builder, x: Tensor, kernel_size: Ints, strides: I
     sizes = op.static_shape(found)[2:]
     apart = op.reshape(found, [batch, channels, places, *sizes])
     return op.reshape(op.transpose(apart, (0, 2, 1, 3, 4, 5)), [batch, places * channels, *sizes])
-
-
-# -- colors, in the last dimension ----------------------------------------------------------------
 
 
 formulas({"HSVToRGB": _rgb_of, "RGBToHSV": _hsv_of})

@@ -15,8 +15,8 @@ from pinnace.graph.room import room
 from pinnace.ops import binding
 from pinnace.ops.mindspore.array import along, counting, filled
 from pinnace.ops.mindspore.math import beside
-from pinnace.ops.table import BOOL, INT32, INT64, Dims, Ints, OneOf, Tensor, formulas, primitive, primitives
-from pinnace.ops.values import Value
+from pinnace.ops.table import Dims, Ints, OneOf, Tensor, formulas, primitive, primitives
+from pinnace.ops.values import BOOL, INT32, INT64, Value
 
 
 def places(op: Builder, x: Tensor) -> Tensor:
@@ -27,9 +27,6 @@ def places(op: Builder, x: Tensor) -> Tensor:
 def wide_places(op: Builder, x: Tensor) -> Tensor:
     """Indices as int64, which the ND operators want."""
     return op.cast(x, INT64)
-
-
-# -- gathering -------------------------------------------------------------------------------------
 
 
 @primitive("Gather", "GatherV2", "SparseGatherV2")
@@ -97,7 +94,6 @@ def _inplace_update_v2(op: Builder, x: Tensor, indices: Value, v: Tensor) -> Val
 
 @primitive("MaskedScatter")
 def _masked_scatter(op: Builder, x: Tensor, mask: Tensor, source: Tensor) -> Value:
-    """Gather of the source's next element, and Where by the mask."""
     sizes = op.dims(x)
     whole = op.Expand(mask, op.vector(sizes))
     flat = op.cast(op.reshape(whole, [-1]), INT64)
@@ -108,7 +104,6 @@ def _masked_scatter(op: Builder, x: Tensor, mask: Tensor, source: Tensor) -> Val
 
 @primitive("NonZeroExt")
 def _non_zero_ext(op: Builder, x: Tensor) -> Value:
-    """NonZero, its rows as a tuple."""
     found = op.NonZero(x)
     return tuple([op.Gather(found, op.constant(i, np.int64), axis=0) for i in range(op.rank(x))])
 
@@ -180,7 +175,6 @@ def masked_select(op: Builder, x: Tensor, mask: Tensor) -> Value:
 
 @primitive("Index", "InnerIndex")
 def index(op: Builder, x: Tensor, indices: Value) -> Value:
-    """GatherND of the indices, side by side."""
     wanted = binding.tensors(op, indices)
     if any(op.dtype(t) is BOOL for t in wanted):
         raise Unsupported("indexes with a mask among other indices")
@@ -195,9 +189,6 @@ def _side_by_side(op: Builder, indices: Sequence[Tensor]) -> Tensor:
         total = total + other
     nought = total * op.constant(0, np.int64)
     return op.Concat(*(op.Unsqueeze(i + nought, [-1]) for i in wide), axis=-1)
-
-
-# -- scattering ------------------------------------------------------------------------------------
 
 
 def scattered_nd(op: Builder, x: Tensor, indices: Tensor, updates: Tensor, reduction: str = "none") -> Tensor:
@@ -261,7 +252,6 @@ def index_fill(op: Builder, x: Tensor, dim: int, index: Tensor, value: Value) ->
 
 @primitive("IndexPut")
 def index_put(op: Builder, x: Tensor, values: Tensor, indices: Value, accumulate: bool = False) -> Value:
-    """ScatterND at the indices, side by side."""
     where = _side_by_side(op, binding.tensors(op, indices))
     rest = op.Shape(x, start=len(binding.tensors(op, indices)))
     shape = op.Concat(op.Shape(where, end=-1), rest, axis=0)

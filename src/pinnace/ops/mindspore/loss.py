@@ -12,8 +12,8 @@ from pinnace.graph.room import room
 from pinnace.ops.mindspore.arithmetic import squared_difference, xlogy
 from pinnace.ops.mindspore.array import counting
 from pinnace.ops.mindspore.math import log1p, promoted
-from pinnace.ops.table import FLOAT, INT32, INT64, Tensor, formulas, primitive
-from pinnace.ops.values import Value
+from pinnace.ops.table import Tensor, formulas, primitive
+from pinnace.ops.values import FLOAT, INT32, INT64, Value
 
 _REDUCED = {"0": "sum", "1": "mean", "2": "none"}
 
@@ -55,7 +55,6 @@ def _bce_with_logits_loss(
     posWeight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Value:
-    """Softplus of both sides, weighted by the target."""
     x, target = promoted(op, x, target)
     off = (1.0 - target) * op.Softplus(x)
     on = target * op.Softplus(-x)
@@ -66,7 +65,6 @@ def _bce_with_logits_loss(
 def _binary_cross_entropy(
     op: Builder, x: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Value:
-    """Logs of the probability and of its rest, weighted by the target."""
     one = op.like(1.0, x)
     # MindSpore keeps the logarithms finite by this much.
     there = op.Log(op.Max(x, 1e-12))

@@ -9,19 +9,8 @@ import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
-from pinnace.ops.table import (
-    BOOL,
-    DOUBLE,
-    FLOAT,
-    FLOAT16,
-    INT32,
-    INT64,
-    Tensor,
-    formulas,
-    primitive,
-    primitives,
-)
-from pinnace.ops.values import Value
+from pinnace.ops.table import Tensor, formulas, primitive, primitives
+from pinnace.ops.values import BOOL, DOUBLE, FLOAT, FLOAT16, INT32, INT64, Value
 
 _LARGEST = {FLOAT16: 65504.0, ir.DataType.BFLOAT16: 3.3895313892515355e38}
 
@@ -56,22 +45,15 @@ def trunc(op: Builder, x: Tensor) -> Value:
 
 @primitives(
     {
+        **{
+            name: name for name in ["Atanh", "Cos", "Cosh", "Erf", "Exp", "Log", "Sin", "Sinh", "Sqrt", "Tan"]
+        },
         "ACos AcosExt": "Acos",
         "Acosh AcoshExt": "Acosh",
         "Asin AsinExt": "Asin",
         "Asinh AsinhExt": "Asinh",
         "Atan AtanExt": "Atan",
-        "Atanh": "Atanh",
-        "Cos": "Cos",
-        "Cosh": "Cosh",
-        "Erf": "Erf",
-        "Exp": "Exp",
         "Inv Reciprocal": "Reciprocal",
-        "Log": "Log",
-        "Sin": "Sin",
-        "Sinh": "Sinh",
-        "Sqrt": "Sqrt",
-        "Tan": "Tan",
     }
 )
 def _of_floats(op: Builder, op_type: str, x: Tensor) -> Value:
@@ -99,10 +81,6 @@ def _expm1(op: Builder, x: Tensor) -> Value:
 def _angle(op: Builder, x: Tensor) -> Tensor:
     x = floating(op, x)
     return op.Where(op.IsNaN(x), x, op.Where(op.Less(x, 0.0), op.like(math.pi, x), op.like(0.0, x)))
-
-
-def _is_finite(op: Builder, x: Tensor) -> Tensor:
-    return op.Not(op.Or(op.IsInf(x), op.IsNaN(x)) if is_float(op, x) else never(op, x))
 
 
 @primitives({"IsInf": "IsInf", "IsNan": "IsNaN"})
@@ -186,7 +164,9 @@ formulas(
         "Expm1": _expm1,
         "Frac": lambda op, x: x - trunc(op, x),
         "Imag": lambda op, x: op.Expand(op.like(0.0, x), op.Shape(x)),
-        "IsFinite": _is_finite,
+        "IsFinite": lambda op, x: op.Not(
+            op.Or(op.IsInf(x), op.IsNaN(x)) if is_float(op, x) else never(op, x)
+        ),
         "IsNegInf": lambda op, x: op.IsInf(x, detect_positive=0) if is_float(op, x) else never(op, x),
         "Log10": lambda op, x: op.Log(floating(op, x)) / math.log(10),
         "Log1p": log1p,

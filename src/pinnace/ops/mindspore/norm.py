@@ -7,10 +7,11 @@ import numpy as np
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.graph.room import room
-from pinnace.ops.mindspore.conv import images_back, images_first
+from pinnace.ops.layout import channels_back, channels_first
+from pinnace.ops.mindspore.conv import layout_of
 from pinnace.ops.mindspore.reduce import variance
-from pinnace.ops.table import DOUBLE, FLOAT, Ints, Tensor, Tensors, primitive, primitives
-from pinnace.ops.values import Value
+from pinnace.ops.table import Ints, Tensor, Tensors, primitive, primitives
+from pinnace.ops.values import DOUBLE, FLOAT, Value
 
 
 @primitive("AddLayerNormV2", unused="additionalOut")
@@ -24,7 +25,6 @@ def _add_layer_norm_v2(
 
 @primitive("AddRmsNorm")
 def _add_rms_norm(op: Builder, x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float = 1e-06) -> Value:
-    """Add, then as RmsNorm."""
     total = x1 + x2
     y, rstd = rms_norm(op, total, gamma, epsilon)
     return (y, rstd, total)
@@ -44,10 +44,11 @@ def _batch_norm(
     data_format: str = "NCHW",
 ) -> Value:
     """BatchNormalization; in training with the batch's own mean and variance."""
-    image = images_first(op, x, data_format)
+    layout = layout_of(data_format)
+    image = channels_first(op, x, layout)
     mean, variance = _batch_statistics(op, image) if is_training else (mean, variance)
     y = op.BatchNormalization(image, scale, bias, mean, variance, epsilon=epsilon)
-    return (images_back(op, y, data_format), scale, bias, mean, variance)
+    return (channels_back(op, y, x, layout), scale, bias, mean, variance)
 
 
 @primitive("BatchNormElemt", unused="eps")
@@ -59,7 +60,6 @@ def _batch_norm_elemt(
     mean: Tensor | None = None,
     invstd: Tensor | None = None,
 ) -> Value:
-    """Sub, Mul, Mul, Add along the channels."""
     aside = [-1, *[1] * (op.rank(x) - 2)]
     for op_type, operand in (("Sub", mean), ("Mul", invstd), ("Mul", weight), ("Add", bias)):
         x = op.op(op_type, x, op.reshape(operand, aside)) if operand is not None else x

@@ -10,19 +10,11 @@ import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
-from pinnace.ops.mindspore.conv import (
-    edges,
-    images_back,
-    images_first,
-    is_last,
-    is_same,
-    reached,
-    spatial,
-    unbatched,
-    window,
-)
-from pinnace.ops.table import INT64, Arguments, Ints, Tensor, primitive, primitives
-from pinnace.ops.values import Value
+from pinnace.ops.layout import channels_back, channels_first
+from pinnace.ops.mindspore.conv import edges, layout_of, pad_mode_of, reached, spatial, unbatched, window
+from pinnace.ops.table import Arguments, Ints, Tensor, primitive, primitives
+from pinnace.ops.values import INT64, Value
+from pinnace.program import Layout
 
 
 class _Pooling(Arguments):
@@ -48,10 +40,11 @@ class _Pooling(Arguments):
     unused="padding ksize pad",
 )
 def pool(op: Builder, op_type: str, rank: int, x: Tensor, *, pooling: _Pooling) -> Value:
-    last = is_last(pooling.format)
+    layout = layout_of(pooling.format)
+    last = layout is Layout.NHWC
     kernel, steps = spatial(pooling.kernel_size, rank, last), spatial(pooling.strides, rank, last)
     padding = window(pooling.pad_mode, pooling.pad_list, rank)
-    image, rounding_up = images_first(op, x, pooling.format), bool(pooling.ceil_mode)
+    image, rounding_up = channels_first(op, x, layout), bool(pooling.ceil_mode)
     if op_type == "MaxPool":
         image, padding = _taking_up(op, image, padding)
         image = reached(op, image, kernel, steps, padding)
@@ -59,7 +52,7 @@ def pool(op: Builder, op_type: str, rank: int, x: Tensor, *, pooling: _Pooling) 
     else:
         counted = pooling.count_include_pad and rank == 3  # padding of AvgPool does not count
         y = average(op, image, kernel, steps, padding, rounding_up, counted, pooling.divisor_override)
-    return images_back(op, y, pooling.format)
+    return channels_back(op, y, x, layout)
 
 
 def above_zero(x: ir.Value) -> bool:
@@ -170,9 +163,6 @@ def _overhanging(
     return {"pads": [*pads[:rank], *ends]}
 
 
-# -- with the places of the largest ----------------------------------------------------------------
-
-
 def with_indices(
     op: Builder,
     x: Tensor,
@@ -232,10 +222,9 @@ def max_pool_with_indices(
 def max_pool_with_argmax(
     op: Builder, x: Tensor, kernel_size: Ints, strides: Ints, pad_mode: str = "VALID", format: str = "NCHW"
 ) -> Value:
-    """MaxPool, its indices counted within a channel."""
-    if is_last(format):
+    if layout_of(format) is Layout.NHWC:
         raise Unsupported("has its channels last")
-    if is_same(pad_mode):
+    if pad_mode_of(pad_mode) == "same":
         raise Unsupported("pads as SAME")
     kernel, steps = spatial(kernel_size, 2, True), spatial(strides, 2, True)
     return with_indices(op, x, kernel, steps, (0, 0), (1,), False)

@@ -12,10 +12,8 @@ from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.ops.mindspore.linalg import flipped
 from pinnace.ops.mindspore.math import is_integer
-from pinnace.ops.table import FLOAT, FLOAT16, INT8, INT64, UINT8, Dtype, Ints, Tensor, primitive, primitives
-from pinnace.ops.values import Value
-
-# -- simulated -------------------------------------------------------------------------------------
+from pinnace.ops.table import Dtype, Ints, Tensor, primitive, primitives
+from pinnace.ops.values import FLOAT, FLOAT16, INT8, INT64, UINT8, Value
 
 
 def _nudged(op: Builder, x: Tensor, low: Tensor, high: Tensor, levels: Ints) -> Value:
@@ -53,7 +51,6 @@ def fake_quant_with_bounds(
 
 @primitive("DynamicQuantExt")
 def _dynamic_quant_ext(op: Builder, x: Tensor, smooth_scales: Tensor | None = None) -> Value:
-    """Div by a 127th of the largest of each row, Round, Cast; and what was divided by."""
     y = op.cast(x, FLOAT)
     y = y * op.cast(smooth_scales, FLOAT) if smooth_scales is not None else y
     scale = op.ReduceMax(op.Abs(y), [-1], keepdims=1) / 127.0
@@ -73,7 +70,6 @@ def _fake_learned_scale_quant_per_layer(
     quant_delay: int = 0,
     channel_axis: int = 1,
 ) -> Value:
-    """Clip of the parts of alpha, Floor of steps, and back."""
     if training and quant_delay > 0:
         return x
     alpha = _for_channels(op, alpha, x, channel_axis) if per_channel else alpha
@@ -97,7 +93,6 @@ def _fake_quant_per_layer(
     quant_delay: int = 0,
     channel_axis: int = 1,
 ) -> Value:
-    """Clip to the bounds, Floor of steps, and back."""
     if training and quant_delay > 0:
         return x
     high = op.Max(-low, high) if symmetric else high
@@ -122,7 +117,8 @@ def _quant_batch_matmul(
     y = _product(op, x1, x2, transpose_x1, transpose_x2)
     whole = bias is not None and is_integer(op, bias)
     y = y + op.cast(bias, FLOAT) if bias is not None and whole else y
-    y = _per_token(op, y * dequantizing(op, scale), pertoken_scale)
+    y = y * dequantizing(op, scale)
+    y = y * op.Unsqueeze(op.cast(pertoken_scale, FLOAT), [-1]) if pertoken_scale is not None else y
     y = y + op.cast(bias, FLOAT) if bias is not None and not whole else y
     y = y + op.cast(offset, FLOAT) if offset is not None else y
     return stored(op, y) if dtype is INT8 else op.cast(y, dtype)
@@ -165,9 +161,6 @@ def _weight_quant_batch_matmul(
     return stored(op, y if quant_offset is None else y + op.cast(quant_offset, FLOAT))
 
 
-# -- stored as integers ----------------------------------------------------------------------------
-
-
 _ROUNDED = {"ROUND": "Round", "FLOOR": "Floor", "CEIL": "Ceil"}
 _ROUND_NAMES = {"0": "ROUND", "1": "FLOOR", "2": "CEIL", "3": "TRUNC"}
 
@@ -180,9 +173,6 @@ def stored(op: Builder, x: Tensor, dtype: Dtype = INT8, rounding: str = "ROUND")
     limits = np.iinfo(dtype.numpy())
     steps = op.Clip(op.op(_ROUNDED[how], x), op.like(limits.min, x), op.like(limits.max, x))
     return op.cast(steps, dtype)
-
-
-# -- products --------------------------------------------------------------------------------------
 
 
 def dequantizing(op: Builder, scale: Tensor) -> Tensor:
@@ -199,10 +189,6 @@ def _product(op: Builder, x: Tensor, weight: Tensor, transpose_x: bool, transpos
     first, second = op.cast(x, FLOAT), op.cast(weight, FLOAT)
     first = flipped(op, first) if transpose_x else first
     return op.MatMul(first, flipped(op, second) if transpose_weight else second)
-
-
-def _per_token(op: Builder, y: Tensor, scale: Tensor | None) -> Tensor:
-    return y if scale is None else y * op.Unsqueeze(op.cast(scale, FLOAT), [-1])
 
 
 def widened(op: Builder, weight: Tensor, scale: Tensor, offset: Tensor | None) -> Value:

@@ -15,8 +15,8 @@ from pinnace.graph.room import room, span
 from pinnace.ops.mindspore.array import counting
 from pinnace.ops.mindspore.index import places
 from pinnace.ops.mindspore.slicing import split_into
-from pinnace.ops.table import FLOAT, INT64, Ints, Tensor, primitive
-from pinnace.ops.values import Value
+from pinnace.ops.table import Ints, Tensor, primitive
+from pinnace.ops.values import FLOAT, INT64, Value
 
 
 @primitive("CTCGreedyDecoder")
@@ -99,12 +99,12 @@ def lstm(
 ) -> Value:
     """LSTM for each layer, its weights cut out of the one vector of weights."""
     directions = 2 if bidirectional else 1
-    pieces = _Pieces(op, w, num_layers, directions, input_size, hidden_size, has_bias)
+    weights = _lstm_weights(op, w, num_layers, directions, input_size, hidden_size, has_bias)
     starts_h = split_into(op, h, [directions] * num_layers, 0)
     starts_c = split_into(op, c, [directions] * num_layers, 0)
     ends_h, ends_c = [], []
     for layer in range(num_layers):
-        operands = (x, *pieces.layer(layer), None, starts_h[layer], starts_c[layer])
+        operands = (x, *weights[layer], None, starts_h[layer], starts_c[layer])
         direction = "bidirectional" if bidirectional else "forward"
         y, end_h, end_c = op.ops("LSTM", 3, *operands, hidden_size=hidden_size, direction=direction)
         x = joined_directions(op, y, directions, hidden_size)
@@ -126,60 +126,38 @@ def _stacked(op: Builder, parts: Sequence[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else op.Concat(*parts, axis=0)
 
 
-class _Pieces:
-    """The weights of an LSTM, cut out of MindSpore's one vector: all of W and R, then the biases."""
+def _lstm_weights(
+    op: Builder, w: Tensor, layers: int, directions: int, input_size: int, hidden: int, has_bias: bool
+) -> list[tuple[Tensor, Tensor, Tensor | None]]:
+    """W, R and B of each layer, cut out of MindSpore's one vector: all of W and R, then the biases."""
+    if layers > math.prod(op.static_shape(w)):
+        raise Unsupported(f"has {layers} layers, more than its weights have elements")
+    widths, gates = [input_size] + [hidden * directions] * (layers - 1), 4 * hidden
+    sizes = [size for width in widths for size in [gates * width, gates * hidden] * directions]
+    if has_bias:
+        # The two biases of a direction come as their sum, or one after the other.
+        rest = op.static_shape(w)[0] - sum(sizes)
+        sizes += [rest // (layers * directions)] * (layers * directions)
+    parts = split_into(op, op.reshape(w, [-1]), sizes, 0)
 
-    def __init__(
-        self,
-        op: Builder,
-        w: Tensor,
-        layers: int,
-        directions: int,
-        input_size: int,
-        hidden: int,
-        has_bias: bool,
-    ) -> None:
-        if layers > math.prod(op.static_shape(w)):
-            raise Unsupported(f"has {layers} layers, more than its weights have elements")
-        self.op, self.directions, self.hidden = op, directions, hidden
-        self.widths = [input_size] + [hidden * directions] * (layers - 1)
-        sizes = []
-        for width in self.widths:
-            sizes += [4 * hidden * width, 4 * hidden * hidden] * directions
-        self.weights = len(sizes)
-        if has_bias:
-            # The two biases of a direction come as their sum, or one after the other.
-            rest = op.static_shape(w)[0] - sum(sizes)
-            sizes += [rest // (layers * directions)] * (layers * directions)
-        self.parts = split_into(op, op.reshape(w, [-1]), sizes, 0)
+    def in_order(x: Tensor, rows: int, *dims: int) -> Tensor:
+        return op.reshape(
+            op.Gather(op.reshape(x, [rows, 4, hidden, *dims]), _LSTM_GATES, axis=1), [1, rows * gates, *dims]
+        )
 
-    def layer(self, index: int) -> tuple[Tensor, Tensor, Tensor | None]:
-        """W, R and B of one layer as ONNX wants them."""
-        first = index * self.directions
-        numbers = range(first, first + self.directions)
-        own = [self._matrix(self.parts[2 * n], self.widths[index]) for n in numbers]
-        back = [self._matrix(self.parts[2 * n + 1], self.hidden) for n in numbers]
-        biases = self.parts[self.weights :]
-        bias = _stacked(self.op, [self._bias(biases[n]) for n in numbers]) if biases else None
-        return _stacked(self.op, own), _stacked(self.op, back), bias
+    def bias(part: Tensor) -> Tensor:
+        if op.static_shape(part) == (gates,):
+            part = op.Concat(part, op.constant(np.zeros(room(gates), op.dtype(part).numpy())), axis=0)
+        return in_order(part, 2)
 
-    def _matrix(self, part: Tensor, width: int) -> Tensor:
-        return self._in_order(self.op.reshape(part, [1, 4, self.hidden, width]), [1, 4 * self.hidden, width])
-
-    def _bias(self, part: Tensor) -> Tensor:
-        (size,) = self.op.static_shape(part)
-        gates = 4 * self.hidden
-        if size == gates:
-            part = self.op.op(
-                "Concat", part, self.op.constant(np.zeros(room(gates), self.op.dtype(part).numpy())), axis=0
-            )
-        return self._in_order(self.op.reshape(part, [2, 4, self.hidden]), [1, 2 * gates])
-
-    def _in_order(self, x: Tensor, dims: Sequence[int]) -> Tensor:
-        return self.op.reshape(self.op.op("Gather", x, list(_LSTM_GATES), axis=1), dims)
-
-
-# -- as MindSpore writes them for Ascend -----------------------------------------------------------
+    weights = []
+    for layer, width in enumerate(widths):
+        numbers = range(layer * directions, (layer + 1) * directions)
+        own = [in_order(parts[2 * n], 1, width) for n in numbers]
+        back = [in_order(parts[2 * n + 1], 1, hidden) for n in numbers]
+        biases = [bias(parts[2 * layers * directions + n]) for n in numbers] if has_bias else []
+        weights.append((_stacked(op, own), _stacked(op, back), _stacked(op, biases) if biases else None))
+    return weights
 
 
 def _gate_rows(op: Builder, x: Tensor, gates: int, order: Ints) -> Tensor:
@@ -247,9 +225,6 @@ def _cells(op: Builder, first: Tensor, added: Tensor, kept: Tensor) -> Tensor:
     _, cells = op.ops("Scan", 2, first, added, kept, body=body, num_scan_inputs=2)
     cells.type, cells.shape = added.type, ir.Shape(op.shape(added))
     return cells
-
-
-# -- decoding --------------------------------------------------------------------------------------
 
 
 @primitive("NoRepeatNGram")

@@ -10,20 +10,8 @@ import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.ops.mindspore.math import floating, is_float, promoted
-from pinnace.ops.table import (
-    BOOL,
-    FLOAT,
-    INT32,
-    INT64,
-    Dtype,
-    Ints,
-    Tensor,
-    Tensors,
-    formulas,
-    primitive,
-    primitives,
-)
-from pinnace.ops.values import Value
+from pinnace.ops.table import Dtype, Ints, Tensor, Tensors, formulas, primitive, primitives
+from pinnace.ops.values import BOOL, FLOAT, INT32, INT64, Value
 
 
 def reduce(op: Builder, op_type: str, x: Tensor, axes: Sequence[int] | None, keep: bool = False) -> Tensor:
@@ -48,9 +36,6 @@ def product(op: Builder, x: Tensor, axes: Sequence[int] | None, keep: bool = Fal
             x = first * second
             x = op.Concat(x, *rest, axis=axis) if rest else x
     return x if keep else op.Squeeze(x, along)
-
-
-# -- spread ----------------------------------------------------------------------------------------
 
 
 def variance(
@@ -108,7 +93,6 @@ def _arg_max_with_value(op: Builder, which: str, x: Tensor, axis: int = 0, keep_
 
 @primitive("CountNonZero")
 def _count_non_zero(op: Builder, x: Tensor, dim: Ints | None = None) -> Value:
-    """ReduceSum of what is not zero."""
     there = op.cast(op.cast(x, BOOL), INT64)
     return as_result(op, reduce(op, "ReduceSum", there, dim))
 
@@ -127,7 +111,6 @@ def _euclidean_norm(op: Builder, x: Tensor, axes: Ints, *, keep_dims: bool = Fal
 
 @primitive("L2Normalize")
 def _l2_normalize(op: Builder, x: Tensor, axis: Ints = (0,), epsilon: float = 0.0001) -> Value:
-    """Div by Sqrt of ReduceSumSquare, not under epsilon."""
     total = reduce(op, "ReduceSumSquare", x, axis, True)
     return x / op.Sqrt(op.Max(total, epsilon))
 
@@ -147,7 +130,8 @@ def _lp_norm(
     keep_dims: bool = False,
     epsilon: float = 1e-12,
 ) -> Value:
-    return _not_under(op, norm(op, x, p, axis, keep_dims), epsilon)
+    length = norm(op, x, p, axis, keep_dims)
+    return length if epsilon <= _TINY else op.Max(length, epsilon)
 
 
 @primitives({"MaxDim": "Max", "MinDim": "Min"})
@@ -160,7 +144,6 @@ def _max_dim(op: Builder, which: str, x: Tensor, dim: int, keepdim: bool = False
 def _nansum(
     op: Builder, x: Tensor, dim: Ints | None = None, keepdim: bool = False, dtype: Dtype | None = None
 ) -> Value:
-    """ReduceSum of zeros, by Where, for NaN."""
     x = op.Where(op.IsNaN(x), 0, x) if is_float(op, x) else x
     return reduce(op, "ReduceSum", op.cast(x, dtype or op.result(x)), dim, keepdim)
 
@@ -202,7 +185,6 @@ def _reduce_max(
 def _reduce_std(
     op: Builder, x: Tensor, axis: Ints | None = (), unbiased: bool = True, keep_dims: bool = False
 ) -> Value:
-    """Sqrt of the mean square distance, and ReduceMean."""
     value, mean = variance(op, x, axis, int(unbiased), keep_dims)
     return op.Sqrt(value), mean
 
@@ -251,9 +233,6 @@ _TINY = 1e-10
 """An epsilon that stands for none."""
 
 
-# -- norms -----------------------------------------------------------------------------------------
-
-
 def norm(op: Builder, x: Tensor, p: float, axes: Sequence[int] | None, keep: bool) -> Tensor:
     if p == 2:
         return reduce(op, "ReduceL2", x, axes, keep)
@@ -272,10 +251,6 @@ def _best(op: Builder, which: str, x: Tensor, along: int, keep: bool) -> Tensors
     if op.rank(x) == 0:
         return x, op.constant(0, np.int64)
     return reduce(op, f"Reduce{which}", x, [along], keep), op.op(f"Arg{which}", x, axis=along, keepdims=keep)
-
-
-def _not_under(op: Builder, x: Tensor, epsilon: float) -> Tensor:
-    return x if epsilon <= _TINY else op.Max(x, epsilon)
 
 
 def _place(op: Builder, op_type: str, x: Tensor, along: int | None, keep: bool = False) -> Tensor:

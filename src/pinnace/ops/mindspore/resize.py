@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.room import room
-from pinnace.ops.mindspore.conv import images_back, images_first
-from pinnace.ops.table import FLOAT, Dims, Floats, Ints, Tensor, primitive, primitives
-from pinnace.ops.values import Value
+from pinnace.ops.layout import channels_back, channels_first
+from pinnace.ops.mindspore.conv import layout_of
+from pinnace.ops.table import Dims, Floats, Ints, Tensor, primitive, primitives
+from pinnace.ops.values import FLOAT, Value
 
 
 def resized(op: Builder, x: Tensor, sizes: Sequence[int | Tensor], where: str, **attributes: Any) -> Tensor:
@@ -34,7 +35,6 @@ _NEAREST = {"align_corners": "round_prefer_ceil", "half_pixel": "round_prefer_ce
 
 @primitive("ResizeArea")
 def _resize_area(op: Builder, x: Tensor, size: Ints, align_corners: bool = False) -> Value:
-    """MatMul with the share of every pixel, for height and for width."""
     _, height, width, _ = op.static_shape(x)
     rows, columns = [
         op.constant(_shares(old, new, align_corners)) for old, new in zip((height, width), size, strict=True)
@@ -88,10 +88,10 @@ def _resize_nearest_neighbor_v2(
     data_format: str = "NCHW",
 ) -> Value:
     where = _coordinates(align_corners, half_pixel_centers)
-    image = images_first(op, x, data_format)
-    return images_back(
-        op, resized(op, image, size, where, mode="nearest", nearest_mode=_NEAREST[where]), data_format
-    )
+    layout = layout_of(data_format)
+    image = channels_first(op, x, layout)
+    y = resized(op, image, size, where, mode="nearest", nearest_mode=_NEAREST[where])
+    return channels_back(op, y, x, layout)
 
 
 @primitive("ResizeV2", unused="roi scales")

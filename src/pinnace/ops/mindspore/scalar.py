@@ -15,8 +15,8 @@ from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.ops import binding
 from pinnace.ops.mindspore.math import promoted
-from pinnace.ops.table import BOOL, Dtype, Items, Tensor, lowered, primitive, primitives
-from pinnace.ops.values import Value, flatten
+from pinnace.ops.table import Dtype, Items, Tensor, lowered, primitive, primitives
+from pinnace.ops.values import BOOL, Value, flatten
 
 
 @primitives(
@@ -151,9 +151,6 @@ def is_(op: Builder, x: Value, y: Value) -> Value:
     if not isinstance(first, bool) or not isinstance(second, bool):
         raise Unsupported("compares the identity of values other than None, True and False")
     return first is second
-
-
-# -- tuples ----------------------------------------------------------------------------------------
 
 
 @primitive("tuple_equal", "list_equal")

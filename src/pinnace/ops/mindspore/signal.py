@@ -14,11 +14,10 @@ import numpy.typing as npt
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.graph.room import room, span
-from pinnace.ops.mindspore.array import as_declared, roll
+from pinnace.ops.mindspore.array import as_declared, padded, roll
 from pinnace.ops.mindspore.math import floating
-from pinnace.ops.mindspore.padding import padded
-from pinnace.ops.table import FLOAT, Dtype, Ints, Tensor, primitive, primitives
-from pinnace.ops.values import Value
+from pinnace.ops.table import Dtype, Ints, Tensor, primitive, primitives
+from pinnace.ops.values import FLOAT, Value
 
 
 def _cosines(size: int) -> npt.NDArray[np.floating[Any]]:
@@ -81,9 +80,6 @@ def _fft_freq(
     op: Builder, function: Callable[[int, float], Any], n: int, d: float = 1.0, dtype: Dtype | None = None
 ) -> Value:
     return op.constant(function(n, d), (dtype or FLOAT).numpy())
-
-
-# -- windows ---------------------------------------------------------------------------------------
 
 
 def _angles(length: int, periodic: bool) -> npt.NDArray[np.floating[Any]]:

@@ -12,8 +12,8 @@ from pinnace.graph.room import span
 from pinnace.ops import binding
 from pinnace.ops.mindspore.array import END
 from pinnace.ops.mindspore.index import places
-from pinnace.ops.table import INT64, Arguments, Dims, Ints, Tensor, Tensors, primitive
-from pinnace.ops.values import Value
+from pinnace.ops.table import Arguments, Dims, Ints, Tensor, Tensors, primitive
+from pinnace.ops.values import INT64, Value
 
 _BEGIN = int(np.iinfo(np.int64).min)
 
@@ -114,9 +114,6 @@ def _cut(
     if all(isinstance(v, int) for v in (begin, end, step)) and (begin, end, step) == (0, END, 1):
         return None
     return axis, begin, end, step
-
-
-# -- joining and taking apart ------------------------------------------------------------------------
 
 
 @primitive("Chunk")
