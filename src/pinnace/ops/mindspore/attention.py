@@ -6,7 +6,7 @@ in float32 and rounded once, as the device does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -19,56 +19,42 @@ from pinnace.ops.table import Arguments, Tensor, Tensors, primitive, primitives
 from pinnace.ops.values import BOOL, FLOAT, INT64, Value
 
 _LAYOUTS = {"0": "BSH", "1": "BNSD", "2": "SBH", "3": "BSND", "4": "TND", "8": "BNSD_BSND"}
+_APART = {"BNSD": (0, 1, 2, 3), "BSND": (0, 2, 1, 3), "BSH": (0, 2, 1, 3), "SBH": (1, 2, 0, 3)}
+"""The permutation from a layout with its heads apart to batch, heads, sequence, dimension."""
 _EVERYTHING = 2147483647
 _LOWEST = float(np.finfo(np.float32).min)
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """Order of batch B, sequence S, heads N, dimension D of a head, all heads together H.
-
-    Of two names the second is that of the result.
-    """
+    """Order of batch B, sequence S, heads N, dimension D of a head, all heads together H."""
 
     name: str
+    result: str
     heads: int
 
     @staticmethod
     def of(name: str, heads: int) -> _Layout:
+        """A layout by name or number; of two names the second is that of the result."""
         found = _LAYOUTS.get(name, name)
-        if found not in ("BSH", "BNSD", "SBH", "BSND", "BNSD_BSND"):
+        if found not in (*_APART, "BNSD_BSND"):
             raise Unsupported(f"has the layout {found}, but only BSH, SBH, BSND, BNSD and BNSD_BSND work")
-        return _Layout(found, heads)
+        first, _, second = found.partition("_")
+        return _Layout(first, second or first, heads)
 
     def apart(self, op: LoweringBuilder, x: Tensor) -> Tensor:
         """`x` as batch, heads, sequence, dimension."""
-        match self.name:
-            case "BNSD" | "BNSD_BSND":
-                return x
-            case "BSND":
-                return op.transpose(x, (0, 2, 1, 3))
-            case "BSH":
-                return op.transpose(self._split(op, x), (0, 2, 1, 3))
-            case _:
-                return op.transpose(self._split(op, x), (1, 2, 0, 3))
-
-    def _split(self, op: LoweringBuilder, x: Tensor) -> Tensor:
-        size = op.shape(x)[2]
-        if size is None:
-            raise Unsupported("needs the size of all heads fixed")
-        return op.reshape(x, [op.dim(x, 0), op.dim(x, 1), self.heads, size // self.heads])
+        if self.name in ("BSH", "SBH"):
+            size = op.shape(x)[2]
+            if size is None:
+                raise Unsupported("needs the size of all heads fixed")
+            x = op.reshape(x, [op.dim(x, 0), op.dim(x, 1), self.heads, size // self.heads])
+        return x if self.name == "BNSD" else op.transpose(x, _APART[self.name])
 
     def together(self, op: LoweringBuilder, y: Tensor) -> Tensor:
-        match self.name:
-            case "BNSD":
-                return y
-            case "BSND" | "BNSD_BSND":
-                return op.transpose(y, (0, 2, 1, 3))
-            case "BSH":
-                turned = op.transpose(y, (0, 2, 1, 3))
-            case _:
-                turned = op.transpose(y, (2, 0, 1, 3))
-        return op.reshape(turned, [op.dim(turned, 0), op.dim(turned, 1), -1])
+        perm = _APART[self.result]
+        y = y if self.result == "BNSD" else op.transpose(y, [perm.index(i) for i in range(4)])
+        return op.reshape(y, [op.dim(y, 0), op.dim(y, 1), -1]) if self.result in ("BSH", "SBH") else y
 
 
 # -- scores ----------------------------------------------------------------------------------------
@@ -195,7 +181,7 @@ def _qkv(op: LoweringBuilder, layout: _Layout, query: Tensor, *keys_and_values: 
     if layout.name in ("BSH", "SBH"):
         (size,) = _fixed(op, q, 3)
         (width,) = _fixed(op, keys_and_values[0], 2)
-        few = _Layout(layout.name, width // size)
+        few = replace(layout, heads=width // size)
     return tuple(op.cast(x, FLOAT) for x in (q, *(few.apart(op, x) for x in keys_and_values)))
 
 

@@ -18,8 +18,6 @@ from pinnace.ops.mindspore.order import repeated
 from pinnace.ops.table import Floats, Ints, Tensor, Tensors, primitive
 from pinnace.ops.values import BOOL, FLOAT, INT32, INT64, UINT8, Value
 
-# -- regions ---------------------------------------------------------------------------------------
-
 
 @primitive("ROIAlign")
 def roi_align(
@@ -106,9 +104,6 @@ def _inside(op: Builder, x: Tensor, length: Value) -> Tensor:
     single = isinstance(length, Tensor) or length == 1
     x = x * op.cast(op.Greater(op.tensor(length), 1), op.dtype(x)) if single else x
     return op.And(op.GreaterOrEqual(x, 0.0), op.LessOrEqual(x, 1.0))
-
-
-# -- overlap ---------------------------------------------------------------------------------------
 
 
 @primitive("BoundingBoxDecode")
@@ -215,9 +210,6 @@ def _row(op: Builder, like: Tensor, numbers: Floats) -> Tensor:
     return op.constant(np.asarray([numbers], op.dtype(like).numpy()))
 
 
-# -- suppression -----------------------------------------------------------------------------------
-
-
 def _center_and_size(op: Builder, boxes: Tensor) -> Tensors:
     """(n, 2) each; a box of one pixel has the size 1."""
     start, stop = op.ops("Split", 2, boxes, axis=1, num_outputs=2)
@@ -270,9 +262,6 @@ def non_max_suppression_with_overlaps(
     chosen = op.Compress(order, kept, axis=0)
     limit = op.reshape(op.cast(max_output_size, INT64), [1])
     return op.cast(op.Slice(chosen, [0], limit, [0]), INT32)
-
-
-# -- ends of detection networks ----------------------------------------------------------------------
 
 
 @primitive("CombinedNonMaxSuppression")
@@ -339,11 +328,8 @@ def multi_scale_deformable_attention(
     known = op.known(shape)
     if known is None:
         raise Unsupported("needs the sizes of the levels fixed")
-    rows = (
-        known
-        if isinstance(known, np.ndarray)
-        else [binding.ints(op, row) for row in binding.items(op, known)]
-    )
+    is_array = isinstance(known, np.ndarray)
+    rows = known if is_array else [binding.ints(op, row) for row in binding.items(op, known)]
     levels = np.asarray(rows, np.int64).reshape(-1, 2).tolist()
     batch, _, heads, width = op.static_shape(value)
     queries, points = op.dim(locations, 1), op.dim(locations, 4)

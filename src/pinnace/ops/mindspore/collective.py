@@ -32,7 +32,7 @@ class Group(Arguments):
     group: str = ""
     group_ranks: Value = None
 
-    def said(self) -> dict[str, Any]:
+    def attributes(self) -> dict[str, Any]:
         """Attributes of the nodes at which the group meets."""
         return {"group": self.group, "ranks": _ranks(self.group_ranks)}
 
@@ -40,7 +40,7 @@ class Group(Arguments):
         self, b: LoweringBuilder, kind: str, *inputs: ir.Value, outputs: int = 1, **more: Any
     ) -> tuple[ir.Value, ...]:
         """A node at which the group meets."""
-        return b.ops(kind, outputs, *inputs, domain=DOMAIN, **self.said(), **more)
+        return b.ops(kind, outputs, *inputs, domain=DOMAIN, **self.attributes(), **more)
 
     def same(self, b: LoweringBuilder, kind: str, x: ir.Value, **more: Any) -> ir.Value:
         """A collective that gives what has the shape of `x`."""
@@ -68,9 +68,9 @@ class Member(Group):
 
     rank_id: int
 
-    def said(self) -> dict[str, Any]:
+    def attributes(self) -> dict[str, Any]:
         """Attributes of the nodes at which the group meets, with this rank's number."""
-        return {**super().said(), "own": self.rank_id}
+        return {**super().attributes(), "own": self.rank_id}
 
 
 def _ranks(listed: Value) -> tuple[int, ...] | None:

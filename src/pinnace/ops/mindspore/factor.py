@@ -227,11 +227,9 @@ def lstsq(op: Builder, x: Tensor, right: Tensor) -> Value:
     right = op.Unsqueeze(right, [-1]) if column else right
     if height >= width:
         first, second = _economic(op, x)
-        result = solved(op, second, op.MatMul(flipped(op, first), right))
-    else:  # the shortest of all solutions
-        first, second = _economic(op, flipped(op, x))
-        result = op.MatMul(first, solved(op, flipped(op, second), right))
-    return result
+        return solved(op, second, op.MatMul(flipped(op, first), right))
+    first, second = _economic(op, flipped(op, x))  # the shortest of all solutions
+    return op.MatMul(first, solved(op, flipped(op, second), right))
 
 
 _SWEEPS = 12

@@ -24,11 +24,6 @@ def places(op: Builder, x: Tensor) -> Tensor:
     return x if op.dtype(x) in (INT32, INT64) else op.cast(x, INT64)
 
 
-def wide_places(op: Builder, x: Tensor) -> Tensor:
-    """Indices as int64, which the ND operators want."""
-    return op.cast(x, INT64)
-
-
 @primitive("Gather", "GatherV2", "SparseGatherV2")
 def gather(op: Builder, params: Tensor, indices: Tensor, axis: int, batch_dims: int = 0) -> Value:
     """Gather; with batch_dims GatherND."""
@@ -37,7 +32,7 @@ def gather(op: Builder, params: Tensor, indices: Tensor, axis: int, batch_dims: 
     axis, batch_dims = op.axis(axis, params), op.axis(batch_dims, indices)
     rest = [i for i in range(op.rank(params)) if i != axis]
     moved = [*rest[:batch_dims], axis, *rest[batch_dims:]]
-    deep = op.Unsqueeze(wide_places(op, indices), [-1])
+    deep = op.Unsqueeze(op.cast(indices, INT64), [-1])
     found = op.GatherND(op.transpose(params, moved), deep, batch_dims=batch_dims)
     # Now: batch, the indices' own dimensions, then the others; the indices belong where the axis was.
     own = op.rank(indices) - batch_dims
@@ -160,7 +155,7 @@ def _tensor_scatter_update(op: Builder, reduction: str, x: Tensor, indices: Tens
 def _gather_nd(op: Builder, x: Tensor, indices: Tensor) -> Tensor:
     """GatherND; of one place without a dimension Gather."""
     if op.rank(indices):
-        return op.GatherND(x, wide_places(op, indices))
+        return op.GatherND(x, op.cast(indices, INT64))
     return op.Gather(x, places(op, indices), axis=0)
 
 
@@ -183,7 +178,7 @@ def index(op: Builder, x: Tensor, indices: Value) -> Value:
 
 def _side_by_side(op: Builder, indices: Sequence[Tensor]) -> Tensor:
     """Index tensors that broadcast, as one whose last dimension runs over them."""
-    wide = [wide_places(op, i) for i in indices]
+    wide = [op.cast(i, INT64) for i in indices]
     total = wide[0]
     for other in wide[1:]:
         total = total + other
@@ -194,7 +189,7 @@ def _side_by_side(op: Builder, indices: Sequence[Tensor]) -> Tensor:
 def scattered_nd(op: Builder, x: Tensor, indices: Tensor, updates: Tensor, reduction: str = "none") -> Tensor:
     if not op.rank(x):  # a scalar, which MindSpore takes for one row
         return op.reshape(scattered_nd(op, op.reshape(x, [1]), indices, updates, reduction), [])
-    return op.ScatterND(x, wide_places(op, indices), op.cast(updates, op.dtype(x)), reduction=reduction)
+    return op.ScatterND(x, op.cast(indices, INT64), op.cast(updates, op.dtype(x)), reduction=reduction)
 
 
 _REDUCTIONS = {
@@ -243,7 +238,7 @@ def index_fill(op: Builder, x: Tensor, dim: int, index: Tensor, value: Value) ->
         return op.reshape(index_fill(op, op.reshape(x, [1]), 0, index, value), [])
     size = op.dim(x, dim)
     numbers = counting(op, size)
-    wanted = wide_places(op, op.reshape(index, [-1]))
+    wanted = op.cast(op.reshape(index, [-1]), INT64)
     wanted = op.Where(op.Less(wanted, 0), wanted + op.tensor(size), wanted)
     same = op.Equal(op.Unsqueeze(numbers, [1]), op.Unsqueeze(wanted, [0]))
     named = op.cast(op.ReduceMax(op.cast(same, INT32), [1], keepdims=0), BOOL)

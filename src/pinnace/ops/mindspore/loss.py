@@ -19,14 +19,10 @@ _REDUCED = {"0": "sum", "1": "mean", "2": "none"}
 
 
 def reduced(op: Builder, x: Tensor, reduction: str) -> Tensor:
-    match _REDUCED.get(reduction, reduction):
-        case "mean":
-            return op.ReduceMean(x, keepdims=0)
-        case "sum":
-            return op.ReduceSum(x, keepdims=0)
-        case "none":
-            return x
-    raise Unsupported(f"reduces by {reduction!r}, which is unknown")
+    name = _REDUCED.get(reduction, reduction)
+    if name not in ("mean", "sum", "none"):
+        raise Unsupported(f"reduces by {reduction!r}, which is unknown")
+    return x if name == "none" else op.op("ReduceMean" if name == "mean" else "ReduceSum", x, keepdims=0)
 
 
 def _at(op: Builder, x: Tensor, labels: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ import numpy as np
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.graph.room import room, span
+from pinnace.graph.windows import Windows, reach
 from pinnace.ops import binding
 from pinnace.ops.mindspore.array import END, counting, padded
 from pinnace.ops.mindspore.conv import edges, layout_of, pad_mode_of, spatial
@@ -36,17 +37,6 @@ def _windows(
         yield place, op.Slice(x, starts, ends, [-2, -1], list(steps))
 
 
-def _same(
-    op: Builder, x: Tensor, kernel: Sequence[int], steps: Sequence[int], holes: Sequence[int], filler: float
-) -> Tensor:
-    """Padded so that there is a window for each step."""
-    pairs: list[tuple[int | Tensor, int | Tensor]] = [(0, 0), (0, 0)]
-    for length, k, step, hole in zip(op.static_shape(x)[2:], kernel, steps, holes, strict=True):
-        total = max((length - 1) // step * step + (k - 1) * hole + 1 - length, 0)
-        pairs.append((total // 2, total - total // 2))
-    return padded(op, x, pairs, "constant", filler)
-
-
 @primitive("ExtractImagePatches")
 def extract_image_patches(
     op: Builder, x: Tensor, ksizes: Ints, strides: Ints, rates: Ints, padding: str = "VALID"
@@ -54,7 +44,9 @@ def extract_image_patches(
     kernel, steps, holes = (spatial(v, 2) for v in (ksizes, strides, rates))
     mode = pad_mode_of(padding)
     if mode == "same":
-        x = _same(op, x, kernel, steps, holes, 0.0)
+        sides = Windows("SAME_UPPER", (), reach(kernel, holes), tuple(steps), ())
+        pads = sides.padded(op.static_shape(x)[2:])
+        x = padded(op, x, [(0, 0), (0, 0), *zip(pads[:2], pads[2:], strict=True)], "constant", 0.0)
     elif mode != "valid":
         raise Unsupported(f"has the padding {padding!r}, which is not supported")
     return op.Concat(*(part for _, part in _windows(op, x, kernel, steps, holes)), axis=1)

@@ -161,17 +161,16 @@ def _weight_quant_batch_matmul(
     return stored(op, y if quant_offset is None else y + op.cast(quant_offset, FLOAT))
 
 
-_ROUNDED = {"ROUND": "Round", "FLOOR": "Floor", "CEIL": "Ceil"}
-_ROUND_NAMES = {"0": "ROUND", "1": "FLOOR", "2": "CEIL", "3": "TRUNC"}
+_ROUNDED = {"0": "Round", "ROUND": "Round", "1": "Floor", "FLOOR": "Floor", "2": "Ceil", "CEIL": "Ceil"}
 
 
 def stored(op: Builder, x: Tensor, dtype: Dtype = INT8, rounding: str = "ROUND") -> Tensor:
     """Rounded, and cut off at the ends of an integer type."""
-    how = _ROUND_NAMES.get(rounding, rounding.upper())
-    if dtype not in (INT8, UINT8) or how not in _ROUNDED:
+    op_type = _ROUNDED.get(rounding.upper())
+    if dtype not in (INT8, UINT8) or op_type is None:
         raise Unsupported(f"stores {dtype.name} by {rounding!r}, but only int8 by ROUND, FLOOR or CEIL works")
     limits = np.iinfo(dtype.numpy())
-    steps = op.Clip(op.op(_ROUNDED[how], x), op.like(limits.min, x), op.like(limits.max, x))
+    steps = op.Clip(op.op(op_type, x), op.like(limits.min, x), op.like(limits.max, x))
     return op.cast(steps, dtype)
 
 

@@ -76,11 +76,6 @@ def _scalar_bool(op: Builder, x: Value) -> Value:
     return op.cast(op.tensor(x), BOOL) if now is None else bool(now)
 
 
-@primitive("ScalarUadd", "scalar_uadd")
-def _scalar_uadd(op: Builder, x: Value) -> Value:
-    return x
-
-
 @primitive("SequenceAdd")
 def _sequence_add(op: Builder, x: Items, y: Items) -> Value:
     return x + y
@@ -109,12 +104,6 @@ def _tuple_setitem(op: Builder, items: Items, index: int, value: Value) -> Value
     return tuple([value if i == index % len(items) else item for i, item in enumerate(items)])
 
 
-@primitive("TupleToTensor", "ListToTensor", "tuple_to_array")
-def _tuple_to_tensor(op: Builder, items: Value, dtype: Dtype | None = None) -> Value:
-    """A constant, or Concat."""
-    return op.cast(op.tensor(items), dtype) if dtype is not None else op.tensor(items)
-
-
 @primitive("ScalarCast", "scalar_cast")
 def scalar_cast(op: Builder, x: Value, dtype: Dtype) -> Value:
     """Nothing where the number is known, else Cast."""
@@ -125,9 +114,9 @@ def scalar_cast(op: Builder, x: Value, dtype: Dtype) -> Value:
     return binding.float_(op, x) if dtype.is_floating_point() else binding.int_(op, x)
 
 
-@primitive("ScalarToTensor")
+@primitive("ScalarToTensor", "TupleToTensor", "ListToTensor", "tuple_to_array")
 def scalar_to_tensor(op: Builder, x: Value, dtype: Dtype | None = None) -> Value:
-    """A constant, or Cast."""
+    """A constant, or Concat and Cast."""
     tensor = op.tensor(x)
     if dtype is None or op.dtype(tensor) is dtype:
         return tensor
@@ -160,13 +149,10 @@ def tuple_equal(op: Builder, x: Value, y: Value) -> Value:
         return False
     result: Value = True
     for first, second in zip(flatten(x), flatten(y), strict=True):
-        if first is second:
-            continue
-        equal = _equal(op, first, second)
-        if isinstance(equal, bool):
-            if not equal:
-                return False
-        else:
+        equal = first is second or _equal(op, first, second)
+        if equal is False:
+            return False
+        if equal is not True:
             result = equal if result is True else op.And(result, equal)
     return result
 
@@ -175,17 +161,13 @@ def _equal(op: Builder, x: Value, y: Value) -> Value:
     first, second = _number(op, x), _number(op, y)
     if first is not None and second is not None:
         return bool(first == second)
-    if isinstance(x, ir.Value) and isinstance(y, ir.Value) and _same_dimension(x, y):
+    if isinstance(x, ir.Value) and isinstance(y, ir.Value) and _dimension(x) == _dimension(y) is not None:
         return True
     return op.Equal(op.tensor(x), op.tensor(y))
 
 
-def _same_dimension(x: ir.Value, y: ir.Value) -> bool:
-    """True for two scalars that are the same dimension of the same tensor."""
-    return _dimension(x) is not None and _dimension(x) == _dimension(y)
-
-
 def _dimension(x: ir.Value) -> tuple[int, int] | None:
+    """The tensor and the axis of which a scalar is the dimension."""
     squeeze = x.producer()
     shape = squeeze.inputs[0].producer() if squeeze is not None and squeeze.inputs[0] is not None else None
     if shape is None or shape.op_type != "Shape":

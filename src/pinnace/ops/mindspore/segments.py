@@ -10,7 +10,7 @@ import onnx_ir as ir
 from pinnace.graph.builder import Builder
 from pinnace.graph.room import room
 from pinnace.ops.mindspore.array import counting, filled
-from pinnace.ops.mindspore.index import places, scattered_nd, wide_places
+from pinnace.ops.mindspore.index import places, scattered_nd
 from pinnace.ops.mindspore.math import beside
 from pinnace.ops.mindspore.reduce import as_result, reduce
 from pinnace.ops.table import Dims, Floats, Tensor, formulas, primitive, primitives
@@ -35,7 +35,7 @@ def _neutral(reduction: str, dtype: ir.DataType) -> float:
 )
 def sorted_segments(op: Builder, reduction: str, x: Tensor, segment_ids: Tensor) -> Value:
     """ScatterND, reduction {reduction}; for a mean of the sums, and Div by the counts."""
-    ids = wide_places(op, segment_ids)
+    ids = op.cast(segment_ids, INT64)
     size = op.ReduceMax(ids, keepdims=0) + 1
     rest = op.dims(x, 1)
     result = _scattered_segments(op, x, ids, [size, *rest], "add" if reduction == "mean" else reduction)
@@ -74,7 +74,7 @@ def _sparse_tensor_dense_matmul(
 ) -> Value:
     """Gather of the rows that values meet, Mul, and ScatterND into zeros, reduction add."""
     dense = op.transpose(dense, (1, 0)) if adjoint_dt else dense
-    row, column = [op.Gather(wide_places(op, indices), [i], axis=1) for i in (0, 1)]
+    row, column = [op.Gather(op.cast(indices, INT64), [i], axis=1) for i in (0, 1)]
     to, of = (column, row) if adjoint_st else (row, column)
     met = op.Gather(dense, op.Squeeze(of, [1]), axis=0)
     product = op.Unsqueeze(values, [1]) * met
@@ -100,7 +100,7 @@ def _unsorted_segment_sum(
 ) -> Value:
     """ScatterND, reduction {reduction}."""
     sizes = [*num_segments, *op.dims(x, op.rank(segment_ids))]
-    return _scattered_segments(op, x, wide_places(op, segment_ids), sizes, reduction)
+    return _scattered_segments(op, x, op.cast(segment_ids, INT64), sizes, reduction)
 
 
 formulas(

@@ -51,11 +51,6 @@ def depend(b: LoweringBuilder, value: Value, *after: Value) -> Value:
     return rebuild(value, iter(leaves))
 
 
-@primitive("IdentityN", "ListToTuple", "TupleToList")
-def _identity_n(op: LoweringBuilder, items: Value) -> Value:
-    return items
-
-
 @primitive("TensorMove")
 def _tensor_move(op: LoweringBuilder, x: Value) -> Value:
     return op.Identity(op.tensor(x))
@@ -63,7 +58,19 @@ def _tensor_move(op: LoweringBuilder, x: Value) -> Value:
 
 @primitive(
     *("Identity", "StopGradient", "InplaceStopGradient", "stop_gradient", "identity", "DeepCopy"),
-    *("CheckNumerics", "Contiguous", "CopyToDevice", "CopyToHost", "Detach", "FakeQuantParam"),
+    *(
+        "CheckNumerics",
+        "Contiguous",
+        "IdentityN",
+        "ListToTuple",
+        "TupleToList",
+        "ScalarUadd",
+        "scalar_uadd",
+        "CopyToDevice",
+        "CopyToHost",
+        "Detach",
+        "FakeQuantParam",
+    ),
     *("HookBackward", "InsertGradientOf", "MoveTo"),
     *("_MirrorOperator", "_VirtualAdd", "_VirtualDataset", "_VirtualDiv", "_VirtualOutput"),
     unused="rest quant_dtype quant_algo_name is_per_channel kwargs linear_quant_scale linear_quant_zero_point"
@@ -96,8 +103,8 @@ def switch(b: LoweringBuilder, condition: Value, when_true: Value, when_false: V
     *("HistogramSummary", "ImageSummary", "ScalarSummary", "TensorSummary"),
     unused="what summarize channel_name dyn_input_sizes input_output",
 )
-def said(b: LoweringBuilder, *what: Value) -> Value:
-    """Nothing: what is only said to whoever looks on."""
+def report(b: LoweringBuilder, *what: Value) -> Value:
+    """Nothing: it reports to whoever looks on."""
     return True
 
 

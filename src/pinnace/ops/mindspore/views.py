@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import onnx_ir as ir
@@ -20,49 +21,33 @@ from pinnace.ops.values import Effects, Value
 from pinnace.program import Dialect
 
 
-def _views(plain_ones: Mapping[str, str | Lowering]) -> None:
-    for name, plain in plain_ones.items():
-        row = (
-            TABLE[Dialect.MINDSPORE, plain]
-            if isinstance(plain, str)
-            else Primitive(name, Dialect.MINDSPORE, plain)
-        )
-        primitive(name)(_viewing(row))
-
-
 def _viewing(plain: Primitive) -> Lowering:
     def lowering(b: LoweringBuilder, x: Tensor, *rest: Value) -> Value:
         arguments = [v for v in rest if not isinstance(v, Effects)]
         parts = plain.lower(b, [b.memory.read(x), *arguments], {})
         for i, part in enumerate(parts if isinstance(parts, tuple) else (parts,)):
-            again = _again(b, plain, arguments, i)
-            b.memory.view(part, x, again, _writing(b, again))
+            again = partial(_part, b, plain, arguments, i)
+            b.memory.view(part, x, again, partial(_put, b, again))
         return parts
 
     lowering.__doc__ = f"As {plain.name}, in the memory of the tensor."
     return lowering
 
 
-def _again(
-    b: LoweringBuilder, plain: Primitive, arguments: Sequence[Value], i: int
-) -> Callable[[Tensor], Tensor]:
-    def again(x: Tensor) -> Tensor:
-        parts = plain.lower(b, [x, *arguments], {})
-        found: Tensor = parts[i] if isinstance(parts, tuple) else parts
-        return found
-
-    return again
+def _part(b: LoweringBuilder, plain: Primitive, arguments: Sequence[Value], i: int, x: Tensor) -> Tensor:
+    """A view of what a tensor holds."""
+    parts = plain.lower(b, [x, *arguments], {})
+    part: Tensor = parts[i] if isinstance(parts, tuple) else parts
+    return part
 
 
-def _writing(b: LoweringBuilder, again: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
-    def write(held: Tensor, value: Tensor) -> Tensor:
-        shape = room(*b.static_shape(held))
-        numbers = b.constant(np.arange(math.prod(shape)).reshape(shape), np.int64)
-        written = index.put(b, held, again(numbers), value)
-        written.shape = ir.Shape(shape)  # which a view of it may need, where the file's shapes do not count
-        return written
-
-    return write
+def _put(b: LoweringBuilder, view: Callable[[Tensor], Tensor], held: Tensor, value: Tensor) -> Tensor:
+    """What a tensor holds after a value is assigned to a view of it."""
+    shape = room(*b.static_shape(held))
+    numbers = b.constant(np.arange(math.prod(shape)).reshape(shape), np.int64)
+    written = index.put(b, held, view(numbers), value)
+    written.shape = ir.Shape(shape)  # which a view of it may need, where the file's shapes do not count
+    return written
 
 
 def transpose_ext(b: LoweringBuilder, x: Tensor, dim0: int, dim1: int) -> Value:
@@ -78,19 +63,20 @@ def _select(op: LoweringBuilder, x: Tensor, dim: int, index_: Value) -> Value:
     return op.Gather(x, index.places(op, op.tensor(index_)), axis=dim)
 
 
-_views(
-    {
-        "BroadcastToView": "BroadcastTo",
-        "ChunkView": "Chunk",
-        "DiagonalView": "Diagonal",
-        "ExpandDimsView": "ExpandDims",
-        "NarrowView": "Narrow",
-        "SelectExtView": _select,
-        "SliceExtView": "SliceExt",
-        "SplitTensorView": "SplitTensor",
-        "SplitWithSizeView": "SplitWithSize",
-        "TransposeExtView": transpose_ext,
-        "TransposeView": "Transpose",
-        "UnstackExtView": "Unstack",
-    }
-)
+_VIEWS: Mapping[str, str | Lowering] = {
+    "BroadcastToView": "BroadcastTo",
+    "ChunkView": "Chunk",
+    "DiagonalView": "Diagonal",
+    "ExpandDimsView": "ExpandDims",
+    "NarrowView": "Narrow",
+    "SelectExtView": _select,
+    "SliceExtView": "SliceExt",
+    "SplitTensorView": "SplitTensor",
+    "SplitWithSizeView": "SplitWithSize",
+    "TransposeExtView": transpose_ext,
+    "TransposeView": "Transpose",
+    "UnstackExtView": "Unstack",
+}
+for _name, _plain in _VIEWS.items():
+    _own = None if isinstance(_plain, str) else Primitive(_name, Dialect.MINDSPORE, _plain)
+    primitive(_name)(_viewing(_own or TABLE[Dialect.MINDSPORE, str(_plain)]))
