@@ -1,4 +1,4 @@
-"""Functions that the C++ library calls, which keeps objects and turns exceptions into a Status."""
+"""Functions and names that the C++ library uses, which keeps objects and turns exceptions into a Status."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-import pinnace
 from pinnace import (
     AscendDeviceInfo,
     Context,
@@ -28,13 +27,14 @@ from pinnace import (
     RunnerConfig,
     Tensor,
 )
+from pinnace import __version__ as __version__
 from pinnace import errors as e
 from pinnace.api.base_model import BaseModel
 from pinnace.api.owner import owners
 from pinnace.formats import kind_of
-from pinnace.options.devices import GPU
+from pinnace.options.devices import GPU as GPU  # C++ asks it for the rank
 from pinnace.options.log_format import is_json
-from pinnace.options.settings import Settings
+from pinnace.options.settings import Settings as Settings  # C++ checks files of options with it
 from pinnace.types import Array
 
 Options = Mapping[str, Any]
@@ -78,7 +78,7 @@ def leave() -> None:
     sys.stdout.flush()
 
 
-def told(error: BaseException) -> tuple[int, str]:
+def status_of(error: BaseException) -> tuple[int, str]:
     text = str(error)
     if not isinstance(error, e.PinnaceError):
         text = f"{type(error).__name__}: {text}"
@@ -161,14 +161,6 @@ def _type(kind: int, source: str | bytes = b"") -> ModelType:
     return (kind_of(memoryview(head)) if isinstance(head, bytes) and head else None) or named
 
 
-def check_config(path: str) -> None:
-    Settings.load(path)
-
-
-def close(model: BaseModel) -> None:
-    model.close()
-
-
 def shares_memory(model: BaseModel) -> int:
     """Return 1 if memory of the model's device is that of the host."""
     device = model.get_model_info("device")
@@ -235,10 +227,6 @@ def steps(model: BaseModel, arrays: list[Array]) -> list[tuple[str, str, float]]
     return [(step.node, step.operator, step.duration / 1e3) for step in sorted(run, key=lambda s: s.start)]
 
 
-def fact(model: BaseModel, key: str) -> str:
-    return model.get_model_info(key)
-
-
 def supports(device: int, kind: int) -> bool:
     """Return True if a kind of model runs on a kind of device of this machine."""
     from pinnace.engines.devices import devices_of  # few programs ask
@@ -251,21 +239,5 @@ def group(flags: int) -> ModelGroup:
     return ModelGroup(ModelGroupFlag(flags) if flags else ModelGroupFlag.SHARE_WORKSPACE)
 
 
-def add(models: ModelGroup, paths: list[str]) -> None:
-    models.add_model(paths)
-
-
 def measure(models: ModelGroup, kind: int, given: Given) -> None:
     models.cal_max_size_of_workspace(_type(kind), context(given)[0])
-
-
-def rank() -> int:
-    return GPU().rank_id
-
-
-def group_size() -> int:
-    return GPU().group_size
-
-
-def version() -> str:
-    return pinnace.__version__

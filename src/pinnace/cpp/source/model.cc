@@ -130,7 +130,7 @@ Status Model::Predict(const MSKernelCallBack &before, const MSKernelCallBack &af
 
 Status Model::LoadConfig(const std::string &config_path) {
   if (impl_->built()) return Status(kLiteModelRebuild, "LoadConfig has no effect on a model that is built");
-  Status checked = Try([&] { Call("check_config", config_path); });
+  Status checked = Try([&] { Method(python::Attribute(python::Bridge(), "Settings"), "load", config_path); });
   if (checked.IsOk()) impl_->config_path = config_path;
   return checked;
 }
@@ -162,9 +162,7 @@ std::vector<MSTensor> Model::GetOutputsByNodeName(const std::string &node_name) 
 }
 
 std::string Model::GetModelInfo(const std::string &key) {
-  std::string fact;
-  Try([&] { fact = Text(Call("fact", impl_->model(), key).get()); });
-  return fact;
+  return Tried([&] { return Text(Method(impl_->model(), "get_model_info", key).get()); });
 }
 
 Status Model::Finalize() {
@@ -173,11 +171,8 @@ Status Model::Finalize() {
 }
 
 bool Model::CheckModelSupport(enum DeviceType device_type, ModelType model_type) {
-  bool supported = false;
-  Try([&] {
-    Ref answer = Call("supports", static_cast<int64_t>(device_type), static_cast<int64_t>(model_type));
-    supported = answer.get() == Py_True;
+  return Tried([&] {
+    return Call("supports", static_cast<int64_t>(device_type), static_cast<int64_t>(model_type)).get() == Py_True;
   });
-  return supported;
 }
 }  // namespace mindspore

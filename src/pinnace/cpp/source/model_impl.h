@@ -16,10 +16,12 @@
 namespace mindspore {
 using python::Call;
 using python::Held;
+using python::Method;
 using python::Number;
 using python::Py;
 using python::Ref;
 using python::Text;
+using python::Tried;
 using python::Try;
 
 using Clock = std::chrono::steady_clock;
@@ -74,7 +76,7 @@ class ModelImpl {
 
   void Use(const Ref &built) {
     model_ = Held(built);
-    predict_ = Held(Ref::New(PyObject_GetAttrString(built.get(), "predict")));
+    predict_ = Held(python::Attribute(built, "predict"));
     device_is_host_ = Number(Call("shares_memory", built).get()) != 0;
     inputs_ = Made("inputs");
     outputs_ = kinds_ = Made("outputs");
@@ -91,7 +93,7 @@ class ModelImpl {
     Held model, predict;
     std::swap(model, model_);
     std::swap(predict, predict_);
-    Try([&] { Call("close", model.ref()); });
+    Try([&] { Method(model.ref(), "close"); });
   }
 
   // Returns new tensors for the inputs or outputs.

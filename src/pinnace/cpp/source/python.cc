@@ -9,7 +9,7 @@
 
 namespace mindspore::python {
 namespace {
-std::atomic<PyObject *> bridge = nullptr;  // never dropped: threads may use it until the process ends
+std::atomic<const Ref *> bridge = nullptr;  // never dropped: threads may use it until the process ends
 bool owner = false;  // this library started Python
 int forks = 0;
 
@@ -98,10 +98,11 @@ std::string Described(const Status &why) {
 }
 
 Status Import() {
-  bridge = PyImport_ImportModule("pinnace.cpp.bridge");
-  if (bridge == nullptr) {
+  PyObject *module = PyImport_ImportModule("pinnace.cpp.bridge");
+  if (module == nullptr) {
     return Status(kMDPythonInterpreterFailure, Text(Ref::New(PyObject_Str(Caught().get())).get()));
   }
+  bridge = new Ref(Ref::New(module));
   pthread_atfork(BeforeFork, InParent, InChild);
   if (!owner) return kSuccess;
   std::atexit(AtExit);
@@ -166,9 +167,9 @@ Lock::Lock() {
 
 Status Failure() {
   try {
-    Ref told = Call("told", Caught());
-    return Status(static_cast<StatusCode>(Number(PyTuple_GetItem(told.get(), 0))),
-                  Text(PyTuple_GetItem(told.get(), 1)));
+    Ref status = Call("status_of", Caught());
+    return Status(static_cast<StatusCode>(Number(PyTuple_GetItem(status.get(), 0))),
+                  Text(PyTuple_GetItem(status.get(), 1)));
   } catch (const Raised &) {
     PyErr_Clear();
     return Status(kLiteError, "an error that cannot be told");
@@ -190,5 +191,5 @@ Ref Bytes(const void *data, size_t size) {
   return Ref::New(PyBytes_FromStringAndSize(static_cast<const char *>(data), static_cast<Py_ssize_t>(size)));
 }
 
-Ref Function(const char *name) { return Ref::New(PyObject_GetAttrString(bridge, name)); }
+const Ref &Bridge() { return *bridge; }
 }  // namespace mindspore::python

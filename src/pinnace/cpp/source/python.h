@@ -86,6 +86,14 @@ Status Try(F &&body) {
   }
 }
 
+// Returns what a function does with Python's lock, or nothing if it fails.
+template <class F>
+auto Tried(F &&body) {
+  decltype(body()) result{};
+  Try([&] { result = body(); });
+  return result;
+}
+
 // A reference that is dropped without Python's lock, and forgotten once Python has ended.
 class Held {
  public:
@@ -164,12 +172,22 @@ Ref Apply(const Ref &callable, const A &...arguments) {
   return Ref::New(PyObject_Vectorcall(callable.get(), raw, sizeof...(A), nullptr));
 }
 
-// Returns a function of the bridge.
-Ref Function(const char *name);
+// Returns the module of the bridge, which has functions and the names that it imports.
+const Ref &Bridge();
+
+inline Ref Attribute(const Ref &object, const char *name) {
+  return Ref::New(PyObject_GetAttrString(object.get(), name));
+}
 
 template <class... A>
+Ref Method(const Ref &object, const char *name, const A &...arguments) {
+  return Apply(Attribute(object, name), arguments...);
+}
+
+// Calls a function of the bridge.
+template <class... A>
 Ref Call(const char *function, const A &...arguments) {
-  return Apply(Function(function), arguments...);
+  return Method(Bridge(), function, arguments...);
 }
 
 // Calls a function for each element of a list or tuple.

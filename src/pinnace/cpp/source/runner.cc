@@ -30,15 +30,11 @@ Status ModelParallelRunner::Init(const void *model_data, size_t data_size,
 }
 
 std::vector<MSTensor> ModelParallelRunner::GetInputs() {
-  std::vector<MSTensor> tensors;
-  Try([&] { tensors = impl_->Made("inputs"); });
-  return tensors;
+  return Tried([&] { return impl_->Made("inputs"); });
 }
 
 std::vector<MSTensor> ModelParallelRunner::GetOutputs() {
-  std::vector<MSTensor> tensors;
-  Try([&] { tensors = impl_->Made("outputs"); });
-  return tensors;
+  return Tried([&] { return impl_->Made("outputs"); });
 }
 
 Status ModelParallelRunner::Predict(const std::vector<MSTensor> &inputs, std::vector<MSTensor> *outputs,
@@ -64,7 +60,7 @@ class ModelGroupImpl {
 ModelGroup::ModelGroup(ModelGroupFlag flags) : impl_(std::make_shared<ModelGroupImpl>(flags)) {}
 
 Status ModelGroup::AddModel(const std::vector<std::string> &model_path_list) {
-  return Try([&] { Call("add", impl_->group(), model_path_list); });
+  return Try([&] { Method(impl_->group(), "add_model", model_path_list); });
 }
 
 Status ModelGroup::AddModel(const std::vector<std::pair<const void *, size_t>> &) {
@@ -76,19 +72,15 @@ Status ModelGroup::CalMaxSizeOfWorkspace(ModelType model_type, const std::shared
 }
 
 namespace {
-int Launched(const char *what) {
-  int64_t number = 0;
-  Try([&] { number = Number(Call(what).get()); });
-  return static_cast<int>(number);
+int OfGpu(const char *attribute) {
+  return static_cast<int>(Tried([&] { return Number(python::Attribute(Call("GPU"), attribute).get()); }));
 }
 }  // namespace
 
-int GPUDeviceInfo::GetRankID() const { return Launched("rank"); }
-int GPUDeviceInfo::GetGroupSize() const { return Launched("group_size"); }
+int GPUDeviceInfo::GetRankID() const { return OfGpu("rank_id"); }
+int GPUDeviceInfo::GetGroupSize() const { return OfGpu("group_size"); }
 
 std::string Version() {
-  std::string version;
-  Try([&] { version = Text(Call("version").get()); });
-  return version;
+  return Tried([] { return Text(python::Attribute(python::Bridge(), "__version__").get()); });
 }
 }  // namespace mindspore
