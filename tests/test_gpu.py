@@ -188,7 +188,7 @@ def test_weights_are_exchanged_on_the_device(dense, weights, tmp_path):
 
 def test_more_than_the_card_has():
     huge = np.broadcast_to(np.zeros(1, np.int8), (1 << 44,))  # 16 TiB, of which the host holds one byte
-    place = Tensor(device="gpu:0")._place
+    place = Tensor(device="gpu:0")._device_memory
     with pytest.raises(EngineError, match="gpu:0: 17592186044416 bytes cannot be allocated: the device"):
         place.hold(huge)
 

@@ -24,7 +24,7 @@ NEVER = {
         "pinnace.api.runner",
         "pinnace.building.background",
         "pinnace.serving.stats",
-        "pinnace.tensors.showing",
+        "pinnace.tensors.summary",
     ),
 }
 KEPT = NEVER | {

@@ -43,7 +43,7 @@ def _place(kind: str, number: int) -> memory.DeviceMemory:
     return devices.place(kind, number)
 
 
-memory.opened_by(_place)
+memory.register_opener(_place)
 
 __version__ = "0.1.0"
 

@@ -31,7 +31,7 @@ from pinnace.serving.request import Request, UnwantedError
 from pinnace.serving.splitting import RequestPart
 from pinnace.serving.worker import Worker
 from pinnace.shapes import Shape
-from pinnace.tensors.inputs import Given, InputPorts
+from pinnace.tensors.inputs import InputPorts, Inputs
 from pinnace.tensors.tensor import Outputs
 from pinnace.types import Array, Port
 
@@ -74,7 +74,7 @@ class _TracedInputs(InputPorts):
         vars(self).update(vars(plain))
         self._model = model
 
-    def arrays(self, inputs: Given) -> list[Array]:
+    def arrays(self, inputs: Inputs) -> list[Array]:
         began = perf_counter_ns()
         arrays = _TracedArrays(super().arrays(inputs))
         arrays.model, arrays.caller = self._model, get_current()

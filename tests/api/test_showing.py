@@ -47,7 +47,7 @@ def test_a_runner_shows_its_workers():
 
 
 def test_names_of_a_file_do_not_reach_the_terminal_or_the_page_as_they_are():
-    shown = pinnace.tensors.showing.Shown(
+    shown = pinnace.tensors.summary.Summary(
         "Model", ["<b>.onnx"], [pinnace.types.Port("\x1b[2J<i>", pinnace.DataType.INT8, (1,))], ()
     )
     assert "\x1b" not in shown.line()

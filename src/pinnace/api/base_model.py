@@ -24,13 +24,13 @@ from pinnace.errors import (
     ModelStateError,
     UnsupportedModelError,
 )
-from pinnace.machine.memory import give_back, private
+from pinnace.machine.memory import private_memory, return_free_memory
 from pinnace.options import arguments
 from pinnace.options.arguments import check_timeout, check_type
 from pinnace.serving.pool import WorkerPool
 from pinnace.serving.threads import WorkerGroup
 from pinnace.tensors.gears import limited
-from pinnace.tensors.inputs import Given, check_inputs
+from pinnace.tensors.inputs import Inputs, check_inputs
 from pinnace.tensors.resizing import check_resize, resized, shapes_to_build
 from pinnace.tensors.tensor import Outputs, Tensor, TensorMeta, tensors_of
 from pinnace.types import Port
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pinnace.engines.steps import Profile
     from pinnace.serving.batching import Batching
     from pinnace.serving.stats import Stats
-    from pinnace.tensors.showing import Shown
+    from pinnace.tensors.summary import Summary
 
 
 def _none_by_default(method: Callable[[Any, Any], str]) -> Callable[[Any, Any], str]:
@@ -76,16 +76,16 @@ class BaseModel(EngineOwner):
         note = f",\ndevice: {live.devices}" if live is not None and simulated else ""
         return f"model_path: {self._model_path}{note}."
 
-    def _shown(self) -> Shown:
-        from pinnace.tensors.showing import Shown  # programs show no models
+    def _summary(self) -> Summary:
+        from pinnace.tensors.summary import Summary  # programs show no models
 
         live = self._live
         if live is None:
-            return Shown(type(self).__name__, ["closed" if self._closed else "not built"])
+            return Summary(type(self).__name__, ["closed" if self._closed else "not built"])
         facts = [os.path.basename(self._model_path), *live.shown_facts()]
         ports = zip(live.inputs.ports, live.inputs.shapes, strict=True)
         inputs = [replace(port, shape=shape) for port, shape in ports]
-        return Shown(type(self).__name__, facts, inputs, live.outputs.ports)
+        return Summary(type(self).__name__, facts, inputs, live.outputs.ports)
 
     def close(self) -> None:
         """Wait for running predictions, fail the waiting ones, and free the model.
@@ -98,7 +98,7 @@ class BaseModel(EngineOwner):
         if live:
             live.close()
             del live  # the last reference to the engine's memory
-            give_back()
+            return_free_memory()
 
     @property
     def is_built(self) -> bool:
@@ -204,7 +204,7 @@ class BaseModel(EngineOwner):
 
     def predict(
         self,
-        inputs: Given,
+        inputs: Inputs,
         outputs: list[Any] | None = None,
         timeout: float | None = None,
     ) -> Outputs:
@@ -240,7 +240,7 @@ class BaseModel(EngineOwner):
             return tensors_of(results, live.outputs.kinds)
         return live.outputs.fill(outputs, results, into)
 
-    def submit(self, inputs: Given, timeout: float | None = None) -> Future[Outputs]:
+    def submit(self, inputs: Inputs, timeout: float | None = None) -> Future[Outputs]:
         """Queue a prediction and return at once.
 
         The future returns or raises what `predict` would, also after `timeout` seconds; `cancel` removes the
@@ -253,7 +253,7 @@ class BaseModel(EngineOwner):
         arrays = live.inputs.arrays(inputs)
         return live.workers.submit(arrays, lambda results: tensors_of(results, kinds), timeout)
 
-    async def apredict(self, inputs: Given, timeout: float | None = None) -> Outputs:
+    async def apredict(self, inputs: Inputs, timeout: float | None = None) -> Outputs:
         """Predict from a coroutine, without blocking the event loop.
 
         Cancelling the task removes the prediction from the queue, or stops it if it runs. Raises as
@@ -270,7 +270,7 @@ class BaseModel(EngineOwner):
         """
         return self._built().workers.stats()
 
-    def profile(self, inputs: Given, runs: int = 20, warm_up: int = 3) -> Profile:
+    def profile(self, inputs: Inputs, runs: int = 20, warm_up: int = 3) -> Profile:
         """Measure how long each node of the model file takes, in `runs` predictions after `warm_up` others.
 
         This builds the model once more, with the weights of its file. The result is a list of
@@ -332,7 +332,7 @@ class BaseModel(EngineOwner):
         others: Sequence[Spec] = (),
     ) -> None:
         """Build the model, on the devices of `others` too, and close the previous one."""
-        before = private()
+        before = private_memory()
         built, *elsewhere = map(build, (spec, *others))
         posts = [
             WorkerGroup(one.executable, one.spec.target.parallel_requests, one.spec.target.cores)
@@ -343,7 +343,7 @@ class BaseModel(EngineOwner):
         devices = ", ".join(one.target.place for one in (spec, *others))
         inputs = limited(executable.inputs, *target.gears)
         update = WeightUpdate(built, *elsewhere)
-        memory = f"private {max(0, private() - before)}, files {spec.source.size}"
+        memory = f"private {max(0, private_memory() - before)}, files {spec.source.size}"
         shapes = {"input_shape": target.input_shape, "dynamic_dims": target.dynamic_dims}
         facts = {**built.facts, "memory": memory, **{key: text for key, text in shapes.items() if text}}
         self._run_on(workers, devices, update, built.offer, inputs, facts)

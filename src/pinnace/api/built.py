@@ -13,7 +13,7 @@ from pinnace.engines.protocol import refusal_of
 from pinnace.errors import EngineError, ModelStateError, UnsupportedModelError, warn
 from pinnace.serving.pool import WorkerPool
 from pinnace.shapes import Shape, is_free
-from pinnace.tensors.inputs import Host, InputPorts
+from pinnace.tensors.inputs import InputPorts, ModelDevice
 from pinnace.tensors.outputs import OutputPorts
 from pinnace.types import Port
 
@@ -49,9 +49,9 @@ class BuiltModel:
         self.declared = inputs  # as in the file
         self.built: tuple[Shape, ...] = ()  # the shapes that it is built for, () for those of the file
         self.warned: set[str] = set()
-        host = Host(devices, workers.executable.takes_device_memory)
-        self.inputs = InputPorts(inputs, shapes, refusal_of(e.info for e in workers.executables), host)
-        self.outputs = OutputPorts(workers.executable.outputs, host, workers.executable.writes_free)
+        device = ModelDevice(devices, workers.executable.takes_device_memory)
+        self.inputs = InputPorts(inputs, shapes, refusal_of(e.info for e in workers.executables), device)
+        self.outputs = OutputPorts(workers.executable.outputs, device, workers.executable.writes_free)
         self._output_shapes: list[Shape] | None = None
 
     def reshaped(self, shapes: tuple[Shape, ...], built: tuple[Shape, ...]) -> BuiltModel:

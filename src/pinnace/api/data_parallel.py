@@ -30,9 +30,9 @@ from pinnace.serving.processes import SLOTS, ProcessReplica
 from pinnace.serving.replicas import PartWorker, ReplicaSet, ReplicaWorkerPool
 from pinnace.serving.splitting import SharedCounts, SplitPlan, SplitRequest, freed
 from pinnace.serving.stats import Stats, latency
-from pinnace.tensors.inputs import Given, InputPorts
+from pinnace.tensors.inputs import InputPorts, Inputs
 from pinnace.tensors.outputs import OutputPorts
-from pinnace.tensors.showing import Shown
+from pinnace.tensors.summary import Summary
 from pinnace.tensors.tensor import Outputs, Tensor, TensorMeta
 
 __all__ = ["DataParallel"]
@@ -105,9 +105,9 @@ class DataParallel(EngineOwner):
     def __str__(self) -> str:
         return f"model_path: {self._model_path},\ndevices: {', '.join(self.devices)}."
 
-    def _shown(self) -> Shown:
+    def _summary(self) -> Summary:
         facts = [os.path.basename(self._model_path), *self.devices, self._replicas.info.get("engine", "")]
-        return Shown(type(self).__name__, facts, self._inputs.ports, self._outputs.ports)
+        return Summary(type(self).__name__, facts, self._inputs.ports, self._outputs.ports)
 
     @property
     def devices(self) -> list[str]:
@@ -145,7 +145,7 @@ class DataParallel(EngineOwner):
             return info.get(key, "")
         return no_fact(key, *info, "current_pid", "device")
 
-    def predict(self, inputs: Given, timeout: float | None = None) -> Outputs:
+    def predict(self, inputs: Inputs, timeout: float | None = None) -> Outputs:
         """Compute the outputs for inputs as `Model.predict` accepts them.
 
         `timeout` is in seconds. Raises `DataMismatchError` if number, dtypes or shapes are not the model's or
@@ -163,7 +163,7 @@ class DataParallel(EngineOwner):
             request.cancel()
             raise
 
-    def submit(self, inputs: Given, timeout: float | None = None) -> Future[Outputs]:
+    def submit(self, inputs: Inputs, timeout: float | None = None) -> Future[Outputs]:
         """Queue a prediction and return at once.
 
         The future returns or raises what `predict` would, also after `timeout` seconds; `cancel` stops the
@@ -174,7 +174,7 @@ class DataParallel(EngineOwner):
         request.expire_after(timeout)
         return request
 
-    def _submit(self, inputs: Given) -> SplitRequest:
+    def _submit(self, inputs: Inputs) -> SplitRequest:
         arrays = self._inputs.arrays(inputs)
         request = SplitRequest(
             self._plan, arrays, len(self.devices), self._outputs, self._counts, self._workers

@@ -10,12 +10,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Never, Self
 
 from pinnace.errors import ArgumentTypeError
-from pinnace.tensors.inputs import Given
+from pinnace.tensors.inputs import Inputs
 from pinnace.tensors.tensor import Arrays, Outputs
 
 if TYPE_CHECKING:
     from pinnace.serving.stats import Stats
-    from pinnace.tensors.showing import Shown
+    from pinnace.tensors.summary import Summary
 
 _lock = threading.Lock()
 _owners: weakref.WeakSet[EngineOwner] = weakref.WeakSet()
@@ -51,10 +51,10 @@ class EngineOwner(ABC):
         """Return counts and latencies of predictions. Raises `ModelStateError` if there is no model."""
 
     @abstractmethod
-    def predict(self, inputs: Given, *, timeout: float | None = None) -> Outputs:
+    def predict(self, inputs: Inputs, *, timeout: float | None = None) -> Outputs:
         """Compute the outputs as tensors."""
 
-    def __call__(self, inputs: Given, timeout: float | None = None) -> Arrays:
+    def __call__(self, inputs: Inputs, timeout: float | None = None) -> Arrays:
         """Compute the outputs as numpy arrays: `model(x)[0]` or `model({"x": x})["logits"]`.
 
         Inputs, `timeout` and errors are those of `predict`, whose results are tensors.
@@ -74,14 +74,14 @@ class EngineOwner(ABC):
         self.close()
 
     @abstractmethod
-    def _shown(self) -> Shown:
+    def _summary(self) -> Summary:
         """Return what is shown of the model."""
 
     def __repr__(self) -> str:
-        return self._shown().line()
+        return self._summary().line()
 
     def _repr_html_(self) -> str:
-        return self._shown().table()
+        return self._summary().table()
 
     def __getstate__(self) -> Never:
         """Raise `ArgumentTypeError`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 
-from pinnace.machine.memory import give_back
+from pinnace.machine.memory import return_free_memory
 
 
 def resident() -> int:
@@ -14,6 +14,6 @@ def resident() -> int:
     What was freed is given back to the system before, where the C library can do that.
     """
     gc.collect()
-    give_back()
+    return_free_memory()
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

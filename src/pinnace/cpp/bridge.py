@@ -38,7 +38,7 @@ from pinnace.options.settings import Settings as Settings  # C++ checks files of
 from pinnace.types import Array
 
 Options = Mapping[str, Any]
-Given = tuple[Options, Sequence[tuple[int, Options]]] | None
+ContextOptions = tuple[Options, Sequence[tuple[int, Options]]] | None
 """Options of a context and of its devices, by DeviceType; None for the CPU."""
 Sections = dict[str, dict[str, str]]
 
@@ -88,7 +88,7 @@ def status_of(error: BaseException) -> tuple[int, str]:
     return _LITE | (0x0FFFFFFF & number), text
 
 
-def context(given: Given) -> tuple[Context, Sections]:
+def context(given: ContextOptions) -> tuple[Context, Sections]:
     """Return a context, and the options that a configuration has for the rest."""
     made, sections = Context(), Sections()
     options, devices = given or ({}, ())
@@ -121,7 +121,13 @@ def _set(owner: object, name: str, value: Any, called: str, sections: Sections) 
 
 
 def build(
-    source: str | bytes, kind: int, given: Given, path: str, sections: Sections, key: bytes, mode: str
+    source: str | bytes,
+    kind: int,
+    given: ContextOptions,
+    path: str,
+    sections: Sections,
+    key: bytes,
+    mode: str,
 ) -> Model:
     made, config = context(given)
     model = Model()
@@ -132,7 +138,7 @@ def build(
 
 
 def run(
-    source: str | bytes, given: Given, workers: int, ids: list[int], sections: Sections, path: str
+    source: str | bytes, given: ContextOptions, workers: int, ids: list[int], sections: Sections, path: str
 ) -> ModelParallelRunner:
     made, config = context(given)
     parallel = RunnerConfig(made, workers, _merged(config, sections), path)
@@ -239,5 +245,5 @@ def group(flags: int) -> ModelGroup:
     return ModelGroup(ModelGroupFlag(flags) if flags else ModelGroupFlag.SHARE_WORKSPACE)
 
 
-def measure(models: ModelGroup, kind: int, given: Given) -> None:
+def measure(models: ModelGroup, kind: int, given: ContextOptions) -> None:
     models.cal_max_size_of_workspace(_type(kind), context(given)[0])

@@ -7,14 +7,14 @@ import os
 from contextlib import suppress
 
 
-def private() -> int:
+def private_memory() -> int:
     """Return the resident bytes that are neither pages of files nor memory shared with other processes."""
     with open("/proc/self/statm", encoding="ascii") as file:
         _, resident, shared, *_ = map(int, file.read().split())
     return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
 
 
-def give_back() -> None:
+def return_free_memory() -> None:
     """Return freed memory to the system, of which malloc holds as much as a model; takes 3 ms for 100 MB."""
     with suppress(AttributeError):  # not in every C library
         ctypes.CDLL(None).malloc_trim(0)

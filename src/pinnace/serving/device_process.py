@@ -32,24 +32,32 @@ def main(start: Message) -> None:
         if job is None:
             return
         target = Target.of_message(job["target"])
-        if target.cores:
-            os.sched_setaffinity(0, target.cores)  # keep all threads of a simulated device on its cores
-        built = build(open_model(job["model"], None, target, Settings(job["sections"], job["folder"])))
-        executable = built.executable
-        info = {**built.facts, **executable.info}
-        del built  # with what it holds of the file
+        executable, description = build_replica(
+            job["model"], target, Settings(job["sections"], job["folder"])
+        )
         _check(executable.inputs + executable.outputs)
-        ports = {"inputs": encode_ports(executable.inputs), "outputs": encode_ports(executable.outputs)}
     except BaseException as error:
         control.send({"error": encode_error(error)})
         return
     sys.stderr.flush()
-    control.send({**ports, "info": info})
+    control.send(description)
     os.dup2(start["stderr"], 2)
     runner, stops = _SlotRunner(slots, executable), Channel(socket.socket(fileno=start["stops"]))
     threading.Thread(target=_serve_stops, args=(stops, runner), daemon=True).start()
     with bound(target.cores[:1]):
         _serve(control, runner)
+
+
+def build_replica(
+    model: str | os.PathLike[str], target: Target, settings: Settings
+) -> tuple[Executable, Message]:
+    """Build the model of a replica in this process, and describe it for the process that uses it."""
+    if target.cores:
+        os.sched_setaffinity(0, target.cores)  # keep all threads of a simulated device on its cores
+    built = build(open_model(model, None, target, settings))
+    executable = built.executable
+    ports = {"inputs": encode_ports(executable.inputs), "outputs": encode_ports(executable.outputs)}
+    return executable, {**ports, "info": {**built.facts, **executable.info}}
 
 
 def _serve_stops(stops: Channel, runner: _SlotRunner) -> None:

@@ -35,7 +35,7 @@ class SupportsArray(Protocol):
         """Return the data as a numpy array."""
 
 
-Given = Sequence[SupportsArray] | Mapping[str, SupportsArray] | SupportsArray
+Inputs = Sequence[SupportsArray] | Mapping[str, SupportsArray] | SupportsArray
 """Inputs of a prediction, in the order of the model's or by their names; or the only one."""
 
 
@@ -88,7 +88,7 @@ def _of_torch(value: Any) -> Array:
     return TorchTensor(value.detach()).numpy()
 
 
-class Host(NamedTuple):
+class ModelDevice(NamedTuple):
     """The device of a model, as seen by tensors in device memory.
 
     `devices` is that of `get_model_info("device")`, "" for a model that accepts tensors of any device and
@@ -124,16 +124,16 @@ class InputPorts:
     """
 
     def __init__(
-        self, ports: Sequence[Port], shapes: Sequence[Shape], refusal: str, host: Host | None = None
+        self, ports: Sequence[Port], shapes: Sequence[Shape], refusal: str, device: ModelDevice | None = None
     ) -> None:
-        self.ports, self.shapes, self._host = tuple(ports), tuple(shapes), host or Host()
+        self.ports, self.shapes, self._device = tuple(ports), tuple(shapes), device or ModelDevice()
         self._refusal = refusal
         self._expected: list[tuple[DataType, np.dtype[Any], Shape | None]] = [
             (port.dtype, port.dtype.to_numpy(), None)  # the shape that `_array` has taken last
             for port in ports
         ]
         self._count = len(self._expected)
-        self._place: DeviceMemory | None = None  # the model's, once a request had data there
+        self._device_memory: DeviceMemory | None = None  # the model's, once a request had data there
         self._in_gear: list[Shape] | None = None  # the shapes that were checked last; None needs no check
         if any(port.sizes for port in ports) and any(map(is_free, shapes)):
             self._in_gear = []
@@ -143,7 +143,7 @@ class InputPorts:
             Tensor.of_port(port, shape, warned) for port, shape in zip(self.ports, self.shapes, strict=True)
         ]
 
-    def arrays(self, inputs: Given) -> list[Array]:
+    def arrays(self, inputs: Inputs) -> list[Array]:
         """Return the data of a prediction's inputs as arrays for an executable.
 
         Raises `ArgumentTypeError` unless `inputs` is a list or dict of tensors or arrays, `DataMismatchError`
@@ -156,8 +156,8 @@ class InputPorts:
             value = inputs[place]
             if value.__class__ is Tensor:
                 array = value.array_of(kind, shape)
-                if array is None and self._place is not None:
-                    array = cast("Array | None", value.memory_of(kind, shape, self._place))
+                if array is None and self._device_memory is not None:
+                    array = cast("Array | None", value.memory_of(kind, shape, self._device_memory))
             elif value.__class__ is np.ndarray and value.dtype is dtype and value.shape == shape:
                 array = value if value.flags.c_contiguous else None
             else:
@@ -177,7 +177,7 @@ class InputPorts:
             gears.check(self.ports, shapes)
             self._in_gear = shapes
 
-    def _in_order(self, inputs: Given) -> Sequence[SupportsArray]:
+    def _in_order(self, inputs: Inputs) -> Sequence[SupportsArray]:
         """Return the inputs of a dict in the model's order, or the only one. Raises `DataMismatchError`."""
         if isinstance(inputs, _LISTS) and len(inputs) == self._count:
             return inputs
@@ -204,9 +204,9 @@ class InputPorts:
         if not tensor.has_data:
             raise _without_data(tensor, port)
         if tensor.on_device:
-            array = self._host.data_of(tensor, what)
-            if self._host.binds:
-                self._place = tensor._place
+            array = self._device.data_of(tensor, what)
+            if self._device.binds:
+                self._device_memory = tensor._device_memory
         else:
             array = tensor.get_data_to_numpy()
         array = array if array.shape == shape else _as_shape(array, port, shape)

@@ -1,6 +1,6 @@
 """Device memory for tensors.
 
-Engines provide it, and tensors do not import engines: `opened_by` registers the function that opens it.
+Engines provide it, and tensors do not import engines: `register_opener` registers the function that opens it.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ Open = Callable[[str, int], DeviceMemory]
 _open: list[Open] = []
 
 
-def opened_by(function: Open) -> None:
+def register_opener(function: Open) -> None:
     """Register the function that opens device memory."""
     _open[:] = [function]
 
 
-def place(kind: str, number: int) -> DeviceMemory:
+def device_memory(kind: str, number: int) -> DeviceMemory:
     """Return the memory of a device. Raises `DeviceUnavailableError` if it cannot be used."""
     return _open[0](kind, number)

@@ -12,7 +12,7 @@ import numpy as np
 from pinnace.errors import ArgumentValueError, DataMismatchError, warn
 from pinnace.options.arguments import check_elements
 from pinnace.shapes import Shape, is_free, takes
-from pinnace.tensors.inputs import Host, mismatch
+from pinnace.tensors.inputs import ModelDevice, mismatch
 from pinnace.tensors.storage import Kind
 from pinnace.tensors.tensor import Outputs, Tensor, TensorMeta, arrays_in, tensors_of
 from pinnace.types import Array, Port
@@ -22,9 +22,9 @@ Places = list[Any]
 
 
 class OutputPorts:
-    def __init__(self, ports: Sequence[Port], host: Host | None = None, free: bool = False) -> None:
+    def __init__(self, ports: Sequence[Port], device: ModelDevice | None = None, free: bool = False) -> None:
         """With `free`, results of free shapes are written to arrays too: see `Executable.writes_free`."""
-        self.ports, self._host, self._free = tuple(ports), host or Host(), free
+        self.ports, self._device, self._free = tuple(ports), device or ModelDevice(), free
         self.kinds = [Kind.of_port(port) for port in ports]
         # Lists that were looked at before, two of them: buffers may take turns.
         self._proven: tuple[tuple[list[Array], list[Array]], ...] = ()
@@ -67,7 +67,7 @@ class OutputPorts:
 
     def _on_device(self, outputs: list[Any], arrays: Sequence[Array]) -> Places | None:
         """Return the memory of outputs on the model's device, unless an input or another output shares it."""
-        there = [getattr(value, "_memory", None) for value in outputs]
+        there = [getattr(value, "_device_array", None) for value in outputs]
         both = [*there, *arrays]
         for before in self._bound:
             if _same(both, [one() for one in before]):
@@ -77,11 +77,11 @@ class OutputPorts:
             if isinstance(value, Tensor) and value.on_device:
                 port = self.ports[place]
                 shape = _shape_of_result(value, port)
-                data: Any = self._host.data_of(value, f"output {port.name!r}")
+                data: Any = self._device.data_of(value, f"output {port.name!r}")
                 if shape != data.shape:
                     self._warn_of_shape(value, port)
                     data = None if shape is None else data.reshape(shape)
-                if data is not None and self._host.binds:
+                if data is not None and self._device.binds:
                     found[place] = None if any(data.shares(o) for o in (*arrays, *found)) else data
         if found and all(
             data is not None and data is memory for data, memory in zip(found, there, strict=True)

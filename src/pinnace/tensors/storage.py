@@ -37,24 +37,24 @@ class Storage:
     """
 
     # A prediction can take microseconds, so its results have `_array` and `_kind` only. `_shape` is for
-    # missing data or data on a device; tensors on devices have `_memory` and `_place` as well. Scripts may
-    # set attributes of their own and take weak references, as in mindspore_lite. `_warned` exists on inputs
-    # of a model.
+    # missing data or data on a device; tensors on devices have `_device_array` and `_device_memory` as well.
+    # Scripts may set attributes of their own and take weak references, as in mindspore_lite. `_warned` exists
+    # on inputs of a model.
     __slots__ = (
         "__dict__",
         "__weakref__",
         "_array",
+        "_device_array",
+        "_device_memory",
         "_kind",
-        "_memory",
-        "_place",
         "_shape",
         "_warned",
     )
 
     _array: Array | None
     _kind: Kind
-    _memory: DeviceArray | None
-    _place: DeviceMemory | None
+    _device_array: DeviceArray | None
+    _device_memory: DeviceMemory | None
     _shape: tuple[int, ...]
     _warned: set[str]
 
@@ -74,17 +74,17 @@ class Storage:
 
         A simulated device is marked as such.
         """
-        return str(self._place) if self.on_device else "None:-1"
+        return str(self._device_memory) if self.on_device else "None:-1"
 
     @property
     def on_device(self) -> bool:
         """True if the data is, or will be, in device memory."""
-        return getattr(self, "_place", None) is not None
+        return getattr(self, "_device_memory", None) is not None
 
     @property
     def has_data(self) -> bool:
         """True if data was set or requested."""
-        return self._array is not None or (self.on_device and self._memory is not None)
+        return self._array is not None or (self.on_device and self._device_array is not None)
 
     def array_of(self, dtype: DataType, shape: tuple[int, ...] | None) -> Array | None:
         """Return the host data if it has this dtype and shape, else None."""
@@ -92,13 +92,13 @@ class Storage:
         return array if array is not None and self._kind.dtype is dtype and array.shape == shape else None
 
     def memory_of(
-        self, dtype: DataType, shape: tuple[int, ...] | None, place: DeviceMemory
+        self, dtype: DataType, shape: tuple[int, ...] | None, memory: DeviceMemory
     ) -> DeviceArray | None:
-        """Return the data in the memory `place` if it has this dtype and shape, else None."""
-        if getattr(self, "_place", None) is not place:
+        """Return the data in `memory` if it has this dtype and shape, else None."""
+        if getattr(self, "_device_memory", None) is not memory:
             return None
-        memory = self._memory
-        return memory if memory is not None and self._kind.dtype is dtype and memory.shape == shape else None
+        array = self._device_array
+        return array if array is not None and self._kind.dtype is dtype and array.shape == shape else None
 
     def get_data_to_numpy(self) -> Array:
         """Return the data itself, or a copy from a device; zeros of the tensor's shape if none was set.
@@ -117,21 +117,21 @@ class Storage:
 
         Raises as `get_data_to_numpy` does, `ArgumentTypeError` for text, `EngineError` if the memory is full.
         """
-        if self._memory is None:
-            self._memory = self._held(self._zeros())
-        return self._memory
+        if self._device_array is None:
+            self._device_array = self._held(self._zeros())
+        return self._device_array
 
     def _held(self, array: Array) -> DeviceArray:
         if self._kind.dtype is DataType.STRING:
             raise ArgumentTypeError(f"tensor {self._kind.name!r}: text cannot be on {self.device}.")
-        assert self._place is not None
-        return self._place.hold(array)
+        assert self._device_memory is not None
+        return self._device_memory.hold(array)
 
     def _move(self, there: DeviceMemory | None) -> None:
         """Move the data, if there is any, to a device or to host memory."""
         array = self.get_data_to_numpy() if self.has_data else None
         self._shape = self._dims
-        self._place, self._memory, self._array = there, None, None
+        self._device_memory, self._device_array, self._array = there, None, None
         if array is not None:
             self._take(array)
 
@@ -142,10 +142,10 @@ class Storage:
             array = array.reshape(dims)
         if not self.on_device:
             self._array = array
-        elif self._memory is not None:
-            self._memory.write(array)
+        elif self._device_array is not None:
+            self._device_array.write(array)
         else:
-            self._memory = self._held(array)
+            self._device_array = self._held(array)
 
     def _warn_of_order(self, shape: tuple[int, ...]) -> None:
         """Warn, once per model and input, of data of another shape, whose elements may be in another order.
@@ -202,7 +202,7 @@ class Storage:
             self._kind = self._kind._replace(dtype=dtype)
             self._shape, self._array = self._dims, None
             if self.on_device:
-                self._memory = None
+                self._device_array = None
 
     @property
     def shape(self) -> list[int]:
@@ -217,8 +217,8 @@ class Storage:
         size = -1 if min(dims, default=0) < 0 else math.prod(dims)
         if self._array is not None:
             self._array = self._array.reshape(dims) if self._array.size == size else None
-        elif self.on_device and self._memory is not None:
-            self._memory = self._memory.reshape(dims) if self._memory.size == size else None
+        elif self.on_device and self._device_array is not None:
+            self._device_array = self._device_array.reshape(dims) if self._device_array.size == size else None
 
     @property
     def format(self) -> Format:

@@ -13,7 +13,7 @@ from pinnace.errors import ArgumentTypeError, ArgumentValueError, DataMismatchEr
 from pinnace.escaping import shown
 from pinnace.options.arguments import check_type
 from pinnace.shapes import named
-from pinnace.tensors.memory import DeviceMemory, place
+from pinnace.tensors.memory import DeviceMemory, device_memory
 from pinnace.tensors.storage import Kind, Storage, check_shape
 from pinnace.types import Array, DataType, Format, Port
 
@@ -80,7 +80,7 @@ class Tensor(Storage):
         something else or does not match `shape` or `dtype`, `ArgumentValueError` for an invalid device,
         `DeviceUnavailableError` for a missing one, `EngineError` if its memory is full.
         """
-        there = _place(device)
+        there = _memory_of(device)
         if shape is not None:
             check_shape(shape)
         if dtype is not None:
@@ -91,7 +91,7 @@ class Tensor(Storage):
         if isinstance(tensor, Tensor):
             self._kind, self._shape, self._array = tensor._kind, tensor._dims, tensor._array
             if tensor.on_device:
-                self._place, self._memory = tensor._place, tensor._memory
+                self._device_memory, self._device_array = tensor._device_memory, tensor._device_array
         elif isinstance(tensor, np.ndarray):
             given, self._array = _native(tensor)
             self._kind = self._kind._replace(dtype=given)
@@ -277,7 +277,7 @@ def _native(array: Array) -> tuple[DataType, Array]:
         raise ArgumentValueError(f"tensor cannot hold an array of shape {array.shape}: {error}") from None
 
 
-def _place(device: str | None) -> DeviceMemory | None:
+def _memory_of(device: str | None) -> DeviceMemory | None:
     """Return the memory of a device; None for the host."""
     if device is None:
         return None
@@ -287,4 +287,4 @@ def _place(device: str | None) -> DeviceMemory | None:
         raise ArgumentValueError(
             f'device must be "cpu", "gpu[:id]", "ascend[:id]" or None, but got {device!r}.'
         )
-    return None if kind[1] == "cpu" else place(kind[1], int(kind[2] or 0))
+    return None if kind[1] == "cpu" else device_memory(kind[1], int(kind[2] or 0))

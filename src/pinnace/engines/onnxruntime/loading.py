@@ -8,7 +8,7 @@ from pinnace.engines.onnxruntime import session
 from pinnace.engines.onnxruntime.executable import OnnxruntimeExecutable
 from pinnace.engines.protocol import Compiled, Executable
 from pinnace.errors import EngineError
-from pinnace.machine.memory import give_back
+from pinnace.machine.memory import return_free_memory
 from pinnace.options.target import Target
 from pinnace.weights.source import Source
 
@@ -39,5 +39,5 @@ def loaded(
         started = session.start((folder / GRAPH).read_bytes() if model is None else model, chosen)
     except session.FAILURES as error:
         raise EngineError(f"{source.name}: onnxruntime cannot load what it compiled: {error}") from None
-    give_back()  # onnxruntime has packed each weight again to compare it with the file
+    return_free_memory()  # onnxruntime has packed each weight again to compare it with the file
     return OnnxruntimeExecutable(started, compiled.interface, compiled.first_state, held, target)

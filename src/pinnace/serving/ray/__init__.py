@@ -24,7 +24,10 @@ def replicas(path: str, context: Context, settings: Settings, devices: int) -> R
 
     Raises as `fleet.start` does, and `ConfigError` for options that a cluster does not support.
     """
-    return _start(path, context, context.parallel, settings, context.cpu.thread_num, 1, devices, _AHEAD)
+    _check(context, settings)
+    from pinnace.serving.ray.fleet import start
+
+    return start(path, context, context.parallel, settings, context.cpu.thread_num, 1, devices, _AHEAD)
 
 
 def workers(
@@ -36,38 +39,18 @@ def workers(
     batching: Batching | None,
 ) -> ReplicaWorkerPool:
     """Return cluster workers, `parallel.workers_num` for each of its `device_ids`. Raises as `replicas`."""
+    _check(context, settings)
+    from pinnace.serving.ray.fleet import start
+
     each, devices = parallel.workers_num, len(parallel.device_ids)
     wanted = each * max(1, devices) if each else devices
     threads = context.cpu.thread_num or int(not wanted)
-    actors = _start(model, context, parallel, settings, threads, max(1, each), wanted, 1)
+    actors = start(model, context, parallel, settings, threads, max(1, each), wanted, 1)
     return ReplicaWorkerPool(actors, limit, batching)
 
 
-def _start(
-    model: str | Buffer,
-    context: Context,
-    parallel: Parallel,
-    settings: Settings,
-    threads: int,
-    each: int,
-    wanted: int,
-    depth: int,
-) -> ReplicaSet:
-    """Start the actors of a model: `wanted` in total, `each` share a device; see `ReplicaSet`."""
-    _refuse(context, settings)
-    try:
-        import ray  # noqa: F401
-    except ImportError as error:
-        raise DeviceUnavailableError(
-            f"clusters need the package ray: pip install 'ray>=2.60' ({error})"
-        ) from None
-    from pinnace.serving.ray.fleet import start
-
-    return start(model, context, parallel.address, settings, threads, each, wanted, depth)
-
-
-def _refuse(context: Context, settings: Settings) -> None:
-    """Raise `ConfigError` for options that apply to one process or one machine only."""
+def _check(context: Context, settings: Settings) -> None:
+    """Raise unless Ray is there, and `ConfigError` for options that apply to one process or machine only."""
     cpu = context.cpu
     asked = {
         "ranks (rank_id, group_size, group_info_file, rank_table_file)": context.gpu.group_size > 1
@@ -90,3 +73,9 @@ def _refuse(context: Context, settings: Settings) -> None:
                 f"context.parallel.cluster: {what} are not supported on a cluster; leave them out, or leave "
                 f"context.parallel.cluster and address out"
             )
+    try:
+        import ray  # noqa: F401
+    except ImportError as error:
+        raise DeviceUnavailableError(
+            f"clusters need the package ray: pip install 'ray>=2.60' ({error})"
+        ) from None

@@ -10,8 +10,6 @@ from typing import Any
 
 import ray
 
-from pinnace.building.build import build
-from pinnace.building.opening import open_model
 from pinnace.building.planning import to_target
 from pinnace.engines.protocol import Execution
 from pinnace.machine.cores import bound
@@ -19,7 +17,8 @@ from pinnace.machine.simulation import counts
 from pinnace.options.context import Context, main_device
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
-from pinnace.serving.channel import Message, encode_error, encode_ports
+from pinnace.serving.channel import Message, encode_error
+from pinnace.serving.device_process import build_replica
 from pinnace.serving.ray.models import Manifest, Shipment, find, receive
 from pinnace.types import Array
 
@@ -78,18 +77,13 @@ class Actor:
                 return LACKING
             path = receive(order.manifest, shipment, order.settings)
         target = self._target()
-        if target.cores:
-            os.sched_setaffinity(0, target.cores)  # keep all threads of a simulated device on its cores
-        built = build(open_model(path, None, target, order.settings))
-        executable = built.executable
+        executable, description = build_replica(path, target, order.settings)
         self._execution: Execution = executable.execution()
         self._cores = target.cores
         self._description = {
             "device": f"{target.simulates or _card(target)} of node {self.node()}",
             "pid": os.getpid(),
-            "inputs": encode_ports(executable.inputs),
-            "outputs": encode_ports(executable.outputs),
-            "info": {**built.facts, **executable.info},
+            **description,
             "keeps": len(self._execution.state),
         }
         return self._description

@@ -11,7 +11,7 @@ import ray
 from ray.exceptions import RayError
 
 from pinnace.errors import DeviceUnavailableError
-from pinnace.options.context import Context
+from pinnace.options.context import Context, Parallel
 from pinnace.options.settings import Settings
 from pinnace.serving.channel import Message, decode_error
 from pinnace.serving.ray.actor import LACKING, Actor, Order
@@ -27,20 +27,20 @@ _PATIENCE = 60.0  # seconds for Ray to place actors, and for one to come back wh
 def start(
     model: str | Buffer,
     context: Context,
-    address: str,
+    parallel: Parallel,
     settings: Settings,
     threads: int,
     each: int,
     wanted: int,
     depth: int,
 ) -> ReplicaSet:
-    """Join the cluster at `address` and start `wanted` actors; 0 means as many as fit.
+    """Join the cluster of `parallel` and start `wanted` actors; 0 means as many as fit.
 
     `threads` is per actor, `each` is the number of actors that share a device (see `share`), `depth` the
     number of requests at an actor. Raises as `ReplicaSet` and `Membership.join` do, and ModelFormatError.
     """
     cargo = Cargo(model, settings)
-    membership.join(address)
+    membership.join(parallel.address)
     replicas: list[ActorReplica] = []
     try:
         part = share(context, threads, each, wanted)

@@ -10,7 +10,7 @@ from pinnace.html import table
 from pinnace.types import Port
 
 
-class Shown(NamedTuple):
+class Summary(NamedTuple):
     """A model as it is shown: its class, facts such as its file and engine, and its ports, if it is built."""
 
     kind: str
