@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import Literal
 
@@ -69,10 +70,8 @@ def load(
 def opened(path: str | os.PathLike[str], mode: str) -> Image.Image:
     """Return the picture of a file in a mode of Pillow. Raises ArgumentValueError if it is none."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # at half of the limit
-            with Image.open(path, formats=_FORMATS) as picture:
-                return picture.convert(mode)
+        with _identified(path) as picture:
+            return picture.convert(mode)
     except UnidentifiedImageError as error:
         raise ArgumentValueError(f"{os.fspath(path)}: not a picture that Pillow can read") from error
     except Exception as error:  # decoders raise various errors for damaged files
@@ -83,16 +82,22 @@ def opened(path: str | os.PathLike[str], mode: str) -> Image.Image:
 def is_picture(path: str | os.PathLike[str]) -> bool:
     """Return True if Pillow knows the kind of a file. Raises ArgumentValueError if it refuses it, OSError."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            with Image.open(path, formats=_FORMATS):
-                return True
+        with _identified(path):
+            return True
     except UnidentifiedImageError:
         return False
     except OSError:
         raise
     except Exception as error:  # errors of decoders, or a size that Pillow refuses
         raise ArgumentValueError(f"cannot be read: {error or type(error).__name__}") from None
+
+
+@contextmanager
+def _identified(path: str | os.PathLike[str]) -> Iterator[Image.Image]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # at half of the limit
+        with Image.open(path, formats=_FORMATS) as picture:
+            yield picture
 
 
 def resized(pixels: Array, size: tuple[int, int], how: str) -> Array:

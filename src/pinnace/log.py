@@ -31,23 +31,12 @@ class Log:
             logger.addHandler(logging.NullHandler())  # otherwise Python prints warnings
         return logger.isEnabledFor(level)
 
-    def event(self, level: int, event: str, message: str, /, **fields: object) -> None:
-        self._log(level, event, message, fields)
-
-    def exception(self, event: str, message: str, error: BaseException, /, **fields: object) -> None:
-        """Log an error with its traceback."""
-        self._log(ERROR, event, message, fields, error)
-
-    def _log(
-        self,
-        level: int,
-        event: str,
-        message: str,
-        fields: dict[str, object],
-        error: BaseException | None = None,
+    def event(
+        self, level: int, event: str, message: str, error: BaseException | None = None, /, **fields: object
     ) -> None:
+        """Log an event, with the traceback of an error."""
         if self.seen(level):
             import logging
 
-            said = {"event": event, **fields}
-            logging.getLogger(self._name).log(level, message, extra=said, exc_info=error, stacklevel=3)
+            extra = {"event": event, **fields}
+            logging.getLogger(self._name).log(level, message, extra=extra, exc_info=error, stacklevel=2)

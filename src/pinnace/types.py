@@ -72,19 +72,9 @@ class DataType(Enum):
 
 
 _NUMPY: dict[DataType, np.dtype[np.generic]] = {
-    DataType.STRING: np.dtype(object),
-    DataType.BOOL: np.dtype(np.bool_),
-    DataType.INT8: np.dtype(np.int8),
-    DataType.INT16: np.dtype(np.int16),
-    DataType.INT32: np.dtype(np.int32),
-    DataType.INT64: np.dtype(np.int64),
-    DataType.UINT8: np.dtype(np.uint8),
-    DataType.UINT16: np.dtype(np.uint16),
-    DataType.UINT32: np.dtype(np.uint32),
-    DataType.UINT64: np.dtype(np.uint64),
-    DataType.FLOAT16: np.dtype(np.float16),
-    DataType.FLOAT32: np.dtype(np.float32),
-    DataType.FLOAT64: np.dtype(np.float64),
+    member: np.dtype(object if member is DataType.STRING else member.name.lower())
+    for member in DataType
+    if member not in (DataType.UNKNOWN, DataType.BFLOAT16, DataType.INVALID)
 }
 _FROM_NUMPY = {dtype: member for member, dtype in _NUMPY.items()}
 _KINDS = frozenset(dtype.__class__ for dtype in _NUMPY.values())

@@ -10,7 +10,7 @@ from pinnace import Converter, DataType, FmkType, Format, Model, ModelType
 from pinnace.cli.converter_lite import main
 from pinnace.converter.convert import Conversion, convert
 from pinnace.errors import ArgumentValueError, ModelFormatError, NotSupportedError, PinnaceWarning
-from pinnace.weights.encryption import MODES, decrypted, encrypt, key_of
+from pinnace.weights.encryption import MODES, decrypt, encrypt, key_of
 from pinnace.weights.source import Source
 
 DATA = Path(__file__).parent.parent / "data"
@@ -183,9 +183,9 @@ def test_a_changed_byte_is_an_error(mode):
     target = io.BytesIO()
     encrypt(io.BytesIO(b"text" * 10), target, KEY, mode)
     whole = target.getvalue()
-    assert decrypted(memoryview(whole), KEY, mode, "x") == b"text" * 10
+    assert decrypt(memoryview(whole), KEY, mode, "x") == b"text" * 10
     changed = whole[:-17] + bytes([whole[-17] ^ 1]) + whole[-16:]  # in CBC it is the padding's length
     with pytest.raises(ModelFormatError, match="the key does not fit"):
-        decrypted(memoryview(changed), KEY, mode, "x")
+        decrypt(memoryview(changed), KEY, mode, "x")
     with pytest.raises(ModelFormatError, match="ends at byte"):
-        decrypted(memoryview(whole[:-1]), KEY, mode, "x")
+        decrypt(memoryview(whole[:-1]), KEY, mode, "x")

@@ -136,10 +136,10 @@ class Model(BaseModel):
         rest: tuple[ModelType, Context | None, str, Mapping[str, object] | None],
     ) -> None:
         """Build an encrypted model, without the compile cache: its entries can be read by others."""
-        from pinnace.weights.encryption import decrypted
+        from pinnace.weights.encryption import decrypt
 
         model_type, context, config_path, config_dict = rest
-        plain = decrypted(data, key, mode, name)
+        plain = decrypt(data, key, mode, name)
         self._build(plain, model_type, context, config_path, config_dict, secret=True)
 
     def _check_build(self, model_type: object, context: object, config_path: object) -> str:

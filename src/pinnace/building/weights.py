@@ -167,7 +167,7 @@ class WeightUpdate:
         """Add an adapter; see `BaseModel.apply_lora`."""
         from pinnace.weights import lora
 
-        pairs = lora.matched(path, lora.read(path), _modules(self._specs[0]))
+        pairs = lora.match_weights(path, lora.read(path), _modules(self._specs[0]))
         self._prepare(pairs)
         self._become(self._set, (*self._adapters, _Adapter(path, scale, pairs)), install)
 
@@ -239,7 +239,7 @@ class WeightUpdate:
 
         if not known.first.dtype.is_floating_point():
             raise DataMismatchError(f"apply_lora: {name!r} holds {known.first.dtype.name}, not floats")
-        return lora.merged(first, known.axes, name, pairs)
+        return lora.apply_pairs(first, known.axes, name, pairs)
 
 
 def _refitters(

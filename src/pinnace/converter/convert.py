@@ -25,7 +25,7 @@ from pinnace.quantization.accuracy import Likeness
 from pinnace.quantization.files import Quantization, quantized
 from pinnace.tensors import gears
 from pinnace.types import Array, ModelType
-from pinnace.weights.encryption import decrypted, encrypt
+from pinnace.weights.encryption import decrypt, encrypt
 from pinnace.weights.source import Source
 from pinnace.writing import check_output, followed, replacing
 
@@ -130,7 +130,7 @@ def convert(
     check_output(path, (*own, *inputs))
     stage("reading")
     if options.decrypt is not None:
-        source = Source.of_buffer(decrypted(source.data, *options.decrypt, source.name))
+        source = Source.of_buffer(decrypt(source.data, *options.decrypt, source.name))
     model = intermediate.read(source, kind, options.input_shape)
     before = sum(1 for _ in model.graph.all_nodes())
     parts = splitting.split(model, options.split, path.stem) if options.split else []

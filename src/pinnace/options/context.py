@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pinnace.errors import ArgumentValueError, ConfigError
-from pinnace.html import table
+from pinnace.escaping import html_table
 from pinnace.options.arguments import check_list, check_sections, check_type, count, ints, path, text
 from pinnace.options.devices import (
     CPU,
@@ -162,7 +162,7 @@ class Context(Options):
         return f"<Context {', '.join(self.target)}: {', '.join(self._facts().values())}>"
 
     def _repr_html_(self) -> str:
-        return table("Context", [("target", ", ".join(self.target)), *self._facts().items()])
+        return html_table("Context", [("target", ", ".join(self.target)), *self._facts().items()])
 
     def _facts(self) -> dict[str, str]:
         cpu, workers = self.cpu, self.parallel.workers_num

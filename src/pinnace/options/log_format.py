@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
 from pinnace.errors import warn
-from pinnace.log import INFO, WARNING, Log
+from pinnace.log import ERROR, INFO, WARNING, Log
 from pinnace.options.launcher import launched
 
 if TYPE_CHECKING:
@@ -140,4 +140,4 @@ def _warned(
 
 def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Log the exception that ends the process, in the place of `sys.excepthook`."""
-    _log.exception("error", str(error), error, kind=kind.__name__)
+    _log.event(ERROR, "error", str(error), error, kind=kind.__name__)

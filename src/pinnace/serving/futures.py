@@ -15,7 +15,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pinnace.engines.forks import renewed_by_forks
-from pinnace.log import Log
+from pinnace.log import ERROR, Log
 from pinnace.serving.request import Request, timed_out
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class RequestFuture(Future[T]):
             raise
         except BaseException as error:
             message = "a callback of a prediction's future raised an exception"
-            _log.exception("callback failed", message, error)
+            _log.event(ERROR, "callback failed", message, error)
 
 
 class SubmittedRequest(RequestFuture[Any]):

@@ -8,7 +8,7 @@ from functools import cache
 from itertools import accumulate
 
 from pinnace.errors import ArgumentValueError
-from pinnace.html import table
+from pinnace.escaping import html_table
 from pinnace.serving.worker import BITS, STEPS, Counts
 
 _NS = 1e6  # of a millisecond
@@ -106,7 +106,7 @@ class Stats:
         names = ("served", "failed", "queued", "refused", "withdrawn")
         counts = [(name, getattr(self, name)) for name in names]
         times = [(f"{name}, ms", f"{getattr(self, name):.3g}") for name in ("p50", "p90", "p99")]
-        return table(type(self).__name__, [*counts, *times, ("per second", f"{self.qps:.4g}")])
+        return html_table(type(self).__name__, [*counts, *times, ("per second", f"{self.qps:.4g}")])
 
 
 @cache

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pinnace.escaping import shown
-from pinnace.html import table
+from pinnace.escaping import html_table, shown
 from pinnace.types import Port
 
 
@@ -31,7 +30,7 @@ class Summary(NamedTuple):
             for side, ports in (("input", self.inputs), ("output", self.outputs))
             for port in ports
         )
-        return table(f"{self.kind} {', '.join(filter(None, self.facts))}", rows)
+        return html_table(f"{self.kind} {', '.join(filter(None, self.facts))}", rows)
 
 
 def _kind(port: Port) -> str:

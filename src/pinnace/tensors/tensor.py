@@ -126,10 +126,10 @@ class Tensor(Storage):
         return f"<Tensor {shown(repr(self.name))} {self._shown_type()}: {self._shown_values()}>"
 
     def _repr_html_(self) -> str:
-        from pinnace.html import table  # only notebooks show tables
+        from pinnace.escaping import html_table  # only notebooks show tables
 
         rows = ("type", self._shown_type()), ("format", self.format.name), ("values", self._shown_values())
-        return table(f"Tensor {shown(self.name)}", rows)
+        return html_table(f"Tensor {shown(self.name)}", rows)
 
     def _shown_type(self) -> str:
         return f"{self.dtype.name.lower()}{named(self._dims, self._kind.names)}"

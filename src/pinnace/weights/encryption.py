@@ -60,14 +60,14 @@ def encrypt(source: BinaryIO, target: BinaryIO, key: bytes, mode: str) -> None:
     while piece := source.read(_PIECE):
         vector = os.urandom(_VECTOR)
         encryptor = _cipher(key, mode, vector).encryptor()
-        text = encryptor.update(_filled(piece, mode)) + encryptor.finalize()
+        text = encryptor.update(_padded(piece, mode)) + encryptor.finalize()
         tag = encryptor.tag if mode == "AES-GCM" else b""
         inside = b"".join((_NUMBER.pack(len(vector)), vector, _NUMBER.pack(len(text))))
         target.write(_NUMBER.pack(_MARKS[mode]) + tag + _NUMBER.pack(len(inside) + len(text)) + inside)
         target.write(text)
 
 
-def decrypted(data: memoryview, key: bytes, mode: str, name: str) -> bytes:
+def decrypt(data: memoryview, key: bytes, mode: str, name: str) -> bytes:
     """Return the bytes of an encrypted file. Raises ModelFormatError if the key or the file is wrong."""
     return b"".join(_pieces(data, key, mode, name))
 
@@ -112,7 +112,7 @@ def _piece(text: memoryview, key: bytes, mode: str, vector: bytes, tag: bytes, p
     return plain[:-count]
 
 
-def _filled(piece: bytes, mode: str) -> bytes:
+def _padded(piece: bytes, mode: str) -> bytes:
     """Return a piece in whole blocks, which CBC needs: PKCS #7."""
     count = _BLOCK - len(piece) % _BLOCK
     return piece if mode == "AES-GCM" else piece + bytes([count]) * count
@@ -127,5 +127,5 @@ def _cipher(key: bytes, mode: str, vector: bytes, tag: bytes = b"") -> Cipher[An
         if len(key) != _SM4_KEY:
             raise ArgumentValueError(f"the key of SM4-CBC must have {_SM4_KEY} bytes, but got {len(key)}.")
         return Cipher(algorithms.SM4(key), modes.CBC(vector))
-    way = modes.GCM(vector[:_USED], tag or None) if mode == "AES-GCM" else modes.CBC(vector)
-    return Cipher(algorithms.AES(key), way)
+    kind = modes.GCM(vector[:_USED], tag or None) if mode == "AES-GCM" else modes.CBC(vector)
+    return Cipher(algorithms.AES(key), kind)

@@ -110,9 +110,9 @@ def read(path: Path) -> list[Pair]:
         if module in side:
             raise ArgumentValueError(f"{path}: {key!r} repeats {module!r}: the file has two adapters")
         side[module] = array
-    lonely = down.keys() ^ up.keys()
-    if lonely or not down:
-        what = f"{min(lonely)!r} has only one of its two matrices" if lonely else "it has no matrices"
+    unpaired = down.keys() ^ up.keys()
+    if unpaired or not down:
+        what = f"{min(unpaired)!r} has only one of its two matrices" if unpaired else "it has no matrices"
         raise ModelFormatError(f"{path}: {what}")
     if stray := alphas.keys() - down.keys():
         raise ArgumentValueError(f"{path}: {min(stray)!r} has an alpha and no matrices")
@@ -138,7 +138,7 @@ def _check_pair(key: str, down: _Floats, up: _Floats) -> None:
         )
 
 
-def matched(path: Path, pairs: Iterable[Pair], modules: Mapping[str, str]) -> dict[str, list[Pair]]:
+def match_weights(path: Path, pairs: Iterable[Pair], modules: Mapping[str, str]) -> dict[str, list[Pair]]:
     """Return the pairs by the weights that they change; `modules` maps module paths to weights.
 
     Files for pipelines contain parts for several networks: if one network's part matches completely, parts
@@ -164,7 +164,7 @@ def matched(path: Path, pairs: Iterable[Pair], modules: Mapping[str, str]) -> di
     return found
 
 
-def merged(
+def apply_pairs(
     first: Array, axes: tuple[int, ...] | None, name: str, pairs: Iterable[tuple[Pair, float]]
 ) -> Array:
     """Return a weight with the changes of `pairs`, each with its scale, added in order.
@@ -270,7 +270,9 @@ def _matching(patterns: Iterable[str], keys: Iterable[str]) -> dict[str, set[str
         raise ValueError(f"alpha_pattern takes more than {_MATCHING} s to match") from None
     if done.returncode:
         raise ValueError(f"alpha_pattern: {(done.stderr.splitlines() or ['cannot be matched'])[-1]}")
-    return found | {p: set(matched) for p, matched in zip(rest, json.loads(done.stdout), strict=True)}
+    return found | {
+        pattern: set(matches) for pattern, matches in zip(rest, json.loads(done.stdout), strict=True)
+    }
 
 
 def _factor(
@@ -307,15 +309,15 @@ class _WeightFinder:
 
     def weights(self, network: str, module: str) -> set[str]:
         """Return the weights of the module with this path, or else of all modules whose paths end with it."""
-        known, dot = (self._flat, "_") if network.startswith("lora_") else (self._dotted, ".")
-        if module in known:
-            return set(known[module])
-        return {w for path, weights in known.items() if path.endswith(dot + module) for w in weights}
+        paths, dot = (self._flat, "_") if network.startswith("lora_") else (self._dotted, ".")
+        if module in paths:
+            return set(paths[module])
+        return {w for path, weights in paths.items() if path.endswith(dot + module) for w in weights}
 
     def complaint(self, key: str, weights: set[str]) -> str:
         if weights:
             return f"{key!r} may mean any of the weights {', '.join(map(repr, sorted(weights)[:5]))}"
         flat = {path.replace(".", "_"): path for path in self._modules}
         near = difflib.get_close_matches(_network(key)[1].replace(".", "_"), flat, n=3, cutoff=0.4)
-        said = f"; the nearest are {', '.join(repr(self._modules[flat[n]]) for n in near)}" if near else ""
-        return f"{key!r} fits no weight of the model{said}"
+        hint = f"; the nearest are {', '.join(repr(self._modules[flat[n]]) for n in near)}" if near else ""
+        return f"{key!r} fits no weight of the model{hint}"

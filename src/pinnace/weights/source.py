@@ -6,6 +6,7 @@ import math
 import mmap
 import os
 import sys
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,8 +16,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from pinnace.errors import ModelFormatError
-from pinnace.types import Buffer, DataType
-from pinnace.weights.shared import shared
+from pinnace.types import Array, Buffer, DataType
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -30,6 +30,10 @@ _MOST_ELEMENTS = 1 << 48  # more than any memory holds; a size of 0 could hide i
 
 SMALL = 1024
 """Maximum bytes of constants that are copied into the graph; larger ones stay in their file."""
+
+_weights: WeakValueDictionary[tuple[str, tuple[int, ...], str], Array] = WeakValueDictionary()
+"""Weights of this process by content, so that models with equal tensors hold them once."""
+_lock = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -137,8 +141,8 @@ class Source:
             return self.data
         path = self._beside(file, file)
         self._look_at(path)
-        known = self.mapped.get(path)
-        data = _map(path) if known is None else memoryview(known)
+        mapped = self.mapped.get(path)
+        data = _map(path) if mapped is None else memoryview(mapped)
         if isinstance(data.obj, mmap.mmap):
             self.mapped[path] = data.obj
         return data
@@ -165,7 +169,9 @@ class Source:
         If another model of this process holds the same bytes (`digest`), its array is returned.
         """
         data = np.frombuffer(self.bytes_of(file)[offset : offset + length], f"u{length // math.prod(shape)}")
-        return shared(digest, data.reshape(shape))
+        array = data.reshape(shape)
+        with _lock:
+            return _weights.setdefault((digest, shape, array.dtype.str), array)
 
     def data_of(self, tensor: ir.TensorProtocol) -> npt.NDArray[np.generic]:
         """Return the elements of a tensor of this model from the mapped file, even if its path names another
