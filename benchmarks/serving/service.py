@@ -32,7 +32,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import pinnace
 from pinnace.machine import cgroup
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "src" / "pinnace" / "data" / "efficientnet_lite0.mindir"
 PERIOD = 100_000  # microseconds
 PATIENCE = 120  # seconds

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import pinnace as mslite
-from benchmarks.converting import prepared, time_of
+from benchmarks.conversion.converting import prepared, time_of
 from benchmarks.suite.machine import describe
 
 DATA = Path(mslite.__file__).parent / "data"

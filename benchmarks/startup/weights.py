@@ -162,7 +162,15 @@ def child(what: str, path: Path, count: int) -> None:
 
 @contextmanager
 def process(what: str, path: Path, count: int = 1, *more: Path) -> Iterator[Any]:
-    command = [sys.executable, "-m", "benchmarks.weights", what, str(path), str(count), *map(str, more)]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.startup.weights",
+        what,
+        str(path),
+        str(count),
+        *map(str, more),
+    ]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
         try:
             yield running

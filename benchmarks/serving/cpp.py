@@ -22,7 +22,7 @@ import numpy as np
 from benchmarks.harness import Figures, in_turn, resident, table
 from pinnace import Context, ModelParallelRunner
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 NET = ROOT / "src" / "pinnace" / "data" / "efficientnet_lite0.mindir"
 CASES = {"efficientnet_lite0": 3 * 224 * 224, "mlp": 16, "identity": 16}
 """Elements of the input."""
@@ -65,8 +65,8 @@ def written(case: str, folder: Path) -> str:
     """Return the path of a case's model."""
     import onnx_ir as ir  # the clients of Python, whose memory is measured, need none of these
 
+    from benchmarks.latency.overhead import NOTHING
     from benchmarks.models.small import mlp
-    from benchmarks.overhead import NOTHING
 
     path = folder / f"{case}.onnx"
     if case == "efficientnet_lite0":

@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         model = options.model or Path(str(carried))
         onnx = options.onnx or write_onnx(model, Path(folder) / "equivalent.onnx")
-        me = ["-m", "benchmarks.opening"]
+        me = ["-m", "benchmarks.startup.opening"]
         runs = in_turn(
             {
                 "onnxruntime": [*me, "onnxruntime", str(onnx), str(options.threads)],

@@ -28,7 +28,7 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from benchmarks.models import INPUTS, MAKERS
-from benchmarks.opening import open_onnxruntime
+from benchmarks.startup.opening import open_onnxruntime
 
 SLICE = 6.0  # seconds
 EVERY = 1.0  # seconds between the starts of two updates

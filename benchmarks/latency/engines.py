@@ -73,7 +73,7 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
 
 
 def _child(path: Path, seconds: float, half: bool) -> dict[str, Any]:
-    command = [sys.executable, "-m", "benchmarks.engines", str(path), str(seconds), str(int(half))]
+    command = [sys.executable, "-m", "benchmarks.latency.engines", str(path), str(seconds), str(int(half))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         return {"alone": (done.stderr.strip() or "died").splitlines()[-1][:150]}

@@ -1,0 +1,1 @@
+"""Time of a prediction: of engines, rules, checks, and of the way to the engine."""

@@ -1,0 +1,1 @@
+"""Models under load: services, devices, clusters, updates of weights, C++ clients."""

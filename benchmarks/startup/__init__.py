@@ -1,0 +1,1 @@
+"""Time and memory until a model answers, and what the compile cache saves of them."""
