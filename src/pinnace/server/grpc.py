@@ -13,7 +13,7 @@ from google.protobuf.json_format import ParseDict
 
 from pinnace.errors import PinnaceError
 from pinnace.formats.messages import Proto, message_class
-from pinnace.log import Log
+from pinnace.log import ERROR, Log
 from pinnace.server import inference, messages, tensors
 from pinnace.server.access import Access, Scope
 from pinnace.server.failures import RequestError, answer
@@ -100,7 +100,7 @@ def _answering(method: _Method, access: Access, scope: Scope) -> _Method:
         except grpc.aio.AbortError:
             raise
         except Exception as error:
-            _log.exception("request failed", "gRPC", error)
+            _log.event(ERROR, "request failed", "gRPC", error)
             await context.abort(grpc.StatusCode.INTERNAL, "the server failed; its log says why")
 
     return handle

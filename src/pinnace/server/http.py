@@ -111,7 +111,7 @@ def _answering(handler: _Handler, access: Access, scope: Scope) -> _Handler:
         except PinnaceError as error:
             return failure(error)
         except Exception as error:
-            _log.exception("request failed", f"{request.method} {request.url.path}", error)
+            _log.event(ERROR, "request failed", f"{request.method} {request.url.path}", error)
             return JSONResponse({"error": "the server failed; its log says why"}, 500)
 
     return handle
