@@ -36,6 +36,7 @@ from pinnace.distributed.shard.costs import (
 from pinnace.distributed.shard.products import plain_transposes, prepare_products
 from pinnace.errors import ConfigError, UnsupportedModelError, UnsupportedPrimitive
 from pinnace.graph.constants import array
+from pinnace.graph.editor import Editor
 from pinnace.graph.nodes import DOMAIN
 from pinnace.graph.walk import nodes
 from pinnace.lowering.graph import compilable, has_collectives
@@ -172,8 +173,8 @@ def _prepared(source: Source, shapes: Mapping[str, Sequence[int]], ranks: int) -
         known[name].shape = ir.Shape(dims)
         _forget_shapes([value for node in model.graph for value in node.outputs])
     prepare_products(model, ranks)
-    _fold(model.graph, _inferred(model, source.name))
-    plain_transposes(model.graph)
+    _fold(model, _inferred(model, source.name))
+    plain_transposes(model)
     RemoveUnusedNodesPass()(model)
     return model
 
@@ -288,20 +289,15 @@ def _common(
     return ir.Shape(dims)
 
 
-def _fold(graph: ir.Graph, known: Mapping[ir.Value, ir.TensorProtocol]) -> None:
+def _fold(model: ir.Model, known: Mapping[ir.Value, ir.TensorProtocol]) -> None:
     """Write sizes that the graph computes from fixed shapes as constants."""
-    for value, held in known.items():
+    b = Editor(model, "%known")
+    for value, numbers in known.items():
         producer = value.producer()
         if producer is not None and not value.is_graph_output():
-            constant = ir.Value(
-                name=f"pinnace/known/{value.name}",  # the prefix avoids names of the file
-                const_value=held,
-                shape=ir.Shape(held.shape.numpy()),
-                type=ir.TensorType(held.dtype),
-            )
-            graph.initializers[constant.name or ""] = constant
-            ir.convenience.replace_all_uses_with(value, constant)
-            graph.remove(producer, safe=True)
+            value.replace_all_uses_with(b.constant(numbers.numpy()))
+            model.graph.remove(producer, safe=True)
+    b.finish()
 
 
 # -- report ----------------------------------------------------------------------------------------

@@ -8,15 +8,16 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from pinnace.distributed.segments import reads
-from pinnace.distributed.shard.writing import GraphWriter, width_of
+from pinnace.distributed.shard.pieces import collective, split, width_of
+from pinnace.graph.editor import Editor, replace_value
 from pinnace.graph.nodes import DOMAIN
 
 
-def join_gathers(writer: GraphWriter) -> None:
-    """Let one AllGather do what several do that no other collective waits for, as of the outputs."""
+def join_gathers(b: Editor, size: int) -> None:
+    """Let one AllGather of `size` ranks do what several do that no other collective waits for."""
     awaited: set[ir.Value] = set()
     last: dict[ir.DataType | None, list[ir.Node]] = {}
-    for node in reversed(writer.graph):
+    for node in reversed(b.model.graph):
         if node.domain == DOMAIN or not awaited.isdisjoint(node.outputs):
             fixed = all(
                 isinstance(dim, int) for value in node.inputs if value for dim in value.shape or [None]
@@ -26,27 +27,22 @@ def join_gathers(writer: GraphWriter) -> None:
             awaited |= reads(node)
     for gathers in last.values():
         if len(gathers) > 1:
-            _join(writer, gathers[::-1])
+            _join(b, size, gathers[::-1])
 
 
-def _join(writer: GraphWriter, gathers: Sequence[ir.Node]) -> None:
+def _join(b: Editor, size: int, gathers: Sequence[ir.Node]) -> None:
+    parts = [part for gather in gathers for part in gather.inputs if part is not None]
+    lengths = [math.prod(width_of(part, axis) for axis in range(len(part.shape or ()))) for part in parts]
+    flat = [b.op("Reshape", part, [1, length]) for part, length in zip(parts, lengths, strict=True)]
+    row = b.op("Concat", *flat, axis=1)
+    row.name, row.shape = f"{parts[0].name}.joined", ir.Shape([1, sum(lengths)])
+    rows = collective(b, "AllGather", row, ir.Shape([size, sum(lengths)]))
+    pieces = split(b, rows, 1, lengths)
     old = [gather.outputs[0] for gather in gathers]
-    like = gathers[0].inputs[0]
-    assert like is not None
-    flat, lengths = [], []
-    for gather in gathers:
-        part = gather.inputs[0]
-        assert part is not None
-        lengths.append(math.prod(width_of(part, axis) for axis in range(len(part.shape or ()))))
-        flat.append(writer.shaped(part, [1, lengths[-1]]))
-    total = sum(lengths)
-    (row,) = writer.node("Concat", flat, like, ir.Shape([1, total]), axis=1)
-    (rows,) = writer.node("AllGather", [row], like, ir.Shape([writer.size, total]), DOMAIN)
-    for was, one in zip(old, writer.apart(rows, 1, lengths), strict=True):
-        made = writer.shaped(one, list(was.shape or ()))
-        made.name, was.name = was.name, f"{was.name}.apart"
-        ir.convenience.replace_all_uses_with(was, made, replace_graph_outputs=True)
-    writer.graph.insert_after(gathers[-1], writer.new)
-    writer.new = []
-    writer.graph.remove(gathers, safe=True)
-    writer.graph.sort()
+    shapes = [[width_of(one, axis) for axis in range(len(one.shape or ()))] for one in old]
+    new = [b.op("Reshape", one, shape) for one, shape in zip(pieces, shapes, strict=True)]
+    b.insert_after(gathers[-1])
+    for was, made in zip(old, new, strict=True):
+        replace_value(was, made)
+    b.model.graph.remove(gathers, safe=True)
+    b.model.graph.sort()

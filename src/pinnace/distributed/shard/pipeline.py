@@ -8,7 +8,9 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.distributed.segments import reads, replace_reads
+from pinnace.distributed.shard.pieces import collective
 from pinnace.errors import ConfigError
+from pinnace.graph.editor import Editor
 from pinnace.graph.nodes import DOMAIN
 
 
@@ -29,13 +31,16 @@ def cut(model: ir.Model, rank: int, size: int) -> None:
             readers.setdefault(value, set()).add(place[node])
     outputs = list(graph.outputs)
     crossing = [(v, home, to) for v, home in homes.items() for to in sorted(readers.get(v, ())) if to > home]
-    arrived = _exchanges(graph, crossing, rank, size)
+    b = Editor(model, "%stage")
+    arrived = _exchanges(b, crossing, rank, size)
     for node in nodes:
         if place[node] == rank:
             replace_reads(node, arrived.get)
     for i, output in enumerate(outputs):
         if output in homes:  # else it is an input or a weight, which all ranks have
-            graph.outputs[i] = _sent_to_all(graph, output, homes[output], rank)
+            graph.outputs[i] = _sent_to_all(b, output, homes[output], rank)
+    b.append()
+    b.finish()
     _drop([node for node in nodes if place[node] != rank], graph)
     used = {v for node in graph for v in reads(node)} | set(graph.outputs)
     for weight in weights - used:
@@ -58,54 +63,38 @@ def _stages(nodes: Sequence[ir.Node], size: int) -> list[int]:
 
 
 def _exchanges(
-    graph: ir.Graph, crossing: Sequence[tuple[ir.Value, int, int]], rank: int, size: int
+    b: Editor, crossing: Sequence[tuple[ir.Value, int, int]], rank: int, size: int
 ) -> dict[ir.Value, ir.Value]:
     """Add this rank's Exchange nodes. Returns the received values by their original values."""
     arrived: dict[ir.Value, ir.Value] = {}
-    first = next(iter(graph), None)
+    first = b.model.graph[0]
     for home in range(size):
         values = [value for value, of, to in crossing if of == home and to == rank]
         if values:
-            ranks = ir.AttrInt64s("source", [home] * len(values))
-            node = ir.Node(DOMAIN, "Exchange", [], [ranks], num_outputs=len(values), name=f"from {home}")
-            for value, output in zip(values, node.outputs, strict=True):
-                output.name, output.type = f"{value.name}.arrived", value.type
-                output.shape = ir.Shape(_fixed(value))
+            received = b.ops("Exchange", len(values), domain=DOMAIN, source=[home] * len(values))
+            b.nodes[-1].name = f"from {home}"
+            for value, output in zip(values, received, strict=True):
+                output.type, output.shape = value.type, ir.Shape(_fixed(value))
                 arrived[value] = output
-            assert first is not None
-            graph.insert_before(first, node)
+    b.insert_before(first)
     for to in range(size):
         values = [value for value, of, goes in crossing if of == rank and goes == to]
         if values:
-            ranks = ir.AttrInt64s("to", [to] * len(values))
-            graph.append(ir.Node(DOMAIN, "Exchange", values, [ranks], num_outputs=0, name=f"to {to}"))
+            b.ops("Exchange", 0, *values, domain=DOMAIN, to=[to] * len(values))
+            b.nodes[-1].name = f"to {to}"
     return arrived
 
 
-def _sent_to_all(graph: ir.Graph, output: ir.Value, home: int, rank: int) -> ir.Value:
-    name = output.name or ""
+def _sent_to_all(b: Editor, output: ir.Value, home: int, rank: int) -> ir.Value:
     given = output
-    if rank == home:
-        output.name = f"{name}.own"
-    else:
-        zeros = ir.Tensor(np.array([0], output.type.dtype.numpy() if output.type else np.float32))
-        shape = ir.tensor(np.array(_fixed(output), np.int64), name=f"{name}.shape")
-        dims = ir.Value(
-            name=f"{name}.shape",
-            const_value=shape,
-            shape=ir.Shape([shape.size]),
-            type=ir.TensorType(shape.dtype),
-        )
-        graph.initializers[dims.name or ""] = dims
-        filler = ir.Node("", "ConstantOfShape", [dims], [ir.AttrTensor("value", zeros)])
-        given = filler.outputs[0]
-        given.name, given.type, given.shape = f"{name}.filler", output.type, ir.Shape(_fixed(output))
-        graph.append(filler)
-    node = ir.Node(DOMAIN, "Broadcast", [given], [ir.AttrInt64("root", home)], name=name)
-    (all_have,) = node.outputs
-    all_have.name, all_have.type, all_have.shape = name, output.type, output.shape
-    graph.append(node)
-    return all_have
+    if rank != home:
+        zeros = ir.tensor(np.array([0], output.dtype.numpy() if output.dtype else np.float32))
+        given = b.op("ConstantOfShape", _fixed(output), value=zeros)
+        given.type, given.shape = output.type, ir.Shape(_fixed(output))
+    sent = collective(b, "Broadcast", given, output.shape, root=home)
+    b.nodes[-1].name = output.name
+    sent.name, output.name, sent.type = output.name, sent.name, output.type
+    return sent
 
 
 def _fixed(value: ir.Value) -> list[int]:

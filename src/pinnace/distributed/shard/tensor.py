@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -12,17 +11,19 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 from pinnace.distributed.segments import reads, replace_reads
 from pinnace.distributed.shard.costs import Choice, choose
 from pinnace.distributed.shard.gathers import join_gathers
+from pinnace.distributed.shard.pieces import collective, piece, split, width_of
 from pinnace.distributed.shard.sections import ends_of, sliced
 from pinnace.distributed.shard.states import Rows, Split, State, Way
-from pinnace.distributed.shard.writing import GraphWriter, width_of
-from pinnace.graph.inference import OPSET
+from pinnace.graph.editor import Editor, replace_value
+from pinnace.graph.inference import opset_of
+from pinnace.graph.matching import attributes
 from pinnace.graph.nodes import DOMAIN
 from pinnace.graph.walk import inner_graphs
 
 
 def plan(model: ir.Model, size: int) -> Choice:
     """Choose the ways of the nodes of `model`, whose values have types and shapes."""
-    return choose(model.graph, size, model.opset_imports.get("", OPSET))
+    return choose(model.graph, size, opset_of(model))
 
 
 def cut(model: ir.Model, rank: int, size: int, ways: Sequence[Way]) -> dict[str, list[int]]:
@@ -35,12 +36,12 @@ def cut(model: ir.Model, rank: int, size: int, ways: Sequence[Way]) -> dict[str,
     return split
 
 
-class _TensorSharder(GraphWriter):
+class _TensorSharder(Editor):
     def __init__(self, model: ir.Model, rank: int, size: int) -> None:
-        super().__init__(model, size)
-        self._rank = rank
+        super().__init__(model, "%shard")
+        self.graph, self.size, self._rank = model.graph, size, rank
         self._states: dict[ir.Value, State] = {}
-        self._made: dict[tuple[ir.Value, State], ir.Value] = {}
+        self._placed: dict[tuple[ir.Value, State], ir.Value] = {}
         self._cut: dict[str, list[int]] = {}
 
     def run(self, ways: Sequence[Way]) -> dict[str, list[int]]:
@@ -57,7 +58,8 @@ class _TensorSharder(GraphWriter):
                 name, output.name = output.name, f"{output.name}.part"
                 whole.name = name
                 self.graph.outputs[place] = whole
-        join_gathers(self)
+        join_gathers(self, self.size)
+        self.finish()
         self.model.opset_imports[DOMAIN] = 1
         return self._cut
 
@@ -73,11 +75,10 @@ class _TensorSharder(GraphWriter):
             return
         if way.again:
             whole_inputs = [None if value is None else self._in_state(value, None) for value in node.inputs]
-            again = ir.node(node.op_type, whole_inputs, node.attributes)
-            (made,), (output,) = again.outputs, node.outputs
-            made.name, made.type, made.shape = f"{output.name}.again", output.type, output.shape
-            self.graph.insert_after(node, again)
-            self._made[output, None] = made
+            made, output = self.op(node.op_type, *whole_inputs, **attributes(node)), node.outputs[0]
+            made.type, made.shape = output.type, output.shape
+            self.insert_after(node)
+            self._placed[output, None] = made
         held = way.takes[0] if way.takes else None
         for place, (value, state) in enumerate(zip(node.inputs, way.takes, strict=True)):
             if value is not None:
@@ -123,62 +124,38 @@ class _TensorSharder(GraphWriter):
         assert table is not None
         assert indices is not None
         whole = next(
-            value for (value, state), part in self._made.items() if part is table and state == Rows()
+            value for (value, state), part in self._placed.items() if part is table and state == Rows()
         )
-        count = width_of(whole, 0)
-        kind = (indices.dtype or ir.DataType.INT64).numpy()
+        count, op = width_of(whole, 0), self.op
         low, high = self._rows(count)
-        numbers = {"count": count, "low": low, "high": high, "zeros": high - low, "none": 0}
-        own = {
-            name: self.constant(f"{name}/{node.outputs[0].name}", np.array(number, kind))
-            for name, number in numbers.items()
-        }
-        own["beyond"] = self.constant(f"beyond/{node.outputs[0].name}", np.array(high - low + 1, kind))
-        new: list[ir.Node] = []
-
-        def op(name: str, *inputs: ir.Value) -> ir.Value:
-            new.append(ir.Node("", name, inputs))
-            (made,) = new[-1].outputs
-            boolean = name in ("Less", "And", "Not")
-            made.name = f"{node.outputs[0].name}.index{len(new)}"
-            made.type = ir.TensorType(ir.DataType.BOOL) if boolean else indices.type
-            made.shape = indices.shape
-            return made
-
-        at = op("Where", op("Less", indices, own["none"]), op("Add", indices, own["count"]), indices)
-        is_own = op("And", op("Not", op("Less", at, own["low"])), op("Less", at, own["high"]))
-        is_any = op("And", op("Not", op("Less", at, own["none"])), op("Less", at, own["count"]))
-        other = op("Where", is_any, own["zeros"], own["beyond"])
-        node.replace_input_with(1, op("Where", is_own, op("Sub", at, own["low"]), other))
-        self.graph.insert_before(node, new)
+        at = op("Where", op("Less", indices, 0), op("Add", indices, count), indices)
+        is_own = op("And", op("Not", op("Less", at, low)), op("Less", at, high))
+        is_any = op("And", op("Not", op("Less", at, 0)), op("Less", at, count))
+        zeros, beyond = (self.like(number, indices) for number in (high - low, high - low + 1))
+        other = op("Where", is_any, zeros, beyond)
+        node.replace_input_with(1, op("Where", is_own, op("Sub", at, low), other))
+        self.insert_before(node)
 
     def _with_entry(self, node: ir.Node, place: int, entry: int, number: int) -> ir.Value:
         """Return an input of a node, which is a shape, with another number for one dimension."""
         given = node.inputs[place]
         assert given is not None
-        after = node.outputs[0]
         if given.const_value is not None:
             dims = [int(n) for n in given.const_value.numpy().reshape(-1)]
             dims[entry] = number
-            return self.constant(f"shape/{after.name}", np.array(dims, np.int64))
+            return self.constant(dims, np.int64)
         length = width_of(given, 0)
-        chosen = self.constant(f"chosen/{after.name}", np.arange(length) == entry)
-        fixed = self.constant(f"fixed/{after.name}", np.full(length, number, np.int64))
-        where = ir.Node("", "Where", [chosen, fixed, given])
-        (made,) = where.outputs
-        made.name, made.type, made.shape = f"{after.name}.shape", given.type, given.shape
-        self.graph.insert_before(node, where)
-        return made
+        y = self.op("Where", np.arange(length) == entry, np.full(length, number, np.int64), given)
+        self.insert_before(node)
+        return y
 
     def _set_ints(self, node: ir.Node, place: int, attribute: str, numbers: Sequence[int]) -> None:
         if attribute in node.attributes:
             node.attributes[attribute] = ir.AttrInt64s(attribute, numbers)
             return
-        name = f"{attribute}/{node.outputs[0].name}"
-        held = self.constant(name, np.array(numbers, np.int64))
         if len(node.inputs) <= place:
             node.resize_inputs(place + 1)
-        node.replace_input_with(place, held)
+        node.replace_input_with(place, self.constant(numbers, np.int64))
 
     def _shorten(self, node: ir.Node, held: Split) -> None:
         """Let a Slice of one section take this rank's part of it."""
@@ -203,15 +180,9 @@ class _TensorSharder(GraphWriter):
         start, end = node.attributes.get_int("start", 0), node.attributes.get_int("end", rank)
         factors = np.ones(rank, np.int64)
         factors[held.axis] = self.size
-        (output,) = node.outputs
-        factor = self.constant(f"factor/{output.name}", factors[start:end])
-        times = ir.Node("", "Mul", [output, factor])
-        (made,) = times.outputs
-        made.name, made.type, made.shape = output.name, output.type, output.shape
-        output.name = f"{output.name}.part"
-        ir.convenience.replace_all_uses_with(output, made, replace_graph_outputs=True)
-        times.replace_input_with(0, output)
-        self.graph.insert_after(node, times)
+        whole = self.op("Mul", node.outputs[0], factors[start:end])
+        replace_value(node.outputs[0], whole, reader=whole.producer())
+        self.insert_after(node)
 
     # -- values ------------------------------------------------------------------------------------
 
@@ -220,7 +191,7 @@ class _TensorSharder(GraphWriter):
         own = self._states.get(value)
         if own == state:
             return value
-        if (value, state) not in self._made:
+        if (value, state) not in self._placed:
             if value.const_value is not None:
                 made = self._weight(value, state)
             elif isinstance(state, Split):
@@ -229,8 +200,8 @@ class _TensorSharder(GraphWriter):
                 made = self._inserted(self._gathered, value, own)
             else:
                 made = self._inserted(self._summed, value, own)
-            self._made[value, state] = made
-        return self._made[value, state]
+            self._placed[value, state] = made
+        return self._placed[value, state]
 
     def _inserted(
         self, make: Callable[[ir.Value, State], ir.Value], value: ir.Value, state: State
@@ -239,14 +210,13 @@ class _TensorSharder(GraphWriter):
         made = make(value, state)
         producer = value.producer()
         if producer is None:
-            self.graph.insert_before(self.graph[0], self.new)
+            self.insert_before(self.graph[0])
         else:
-            self.graph.insert_after(producer, self.new)
-        self.new = []
+            self.insert_after(producer)
         return made
 
     def _summed(self, value: ir.Value, _: State) -> ir.Value:
-        return self.node("AllReduce", [value], value, value.shape, DOMAIN, op="sum")[0]
+        return collective(self, "AllReduce", value, value.shape, op="sum")
 
     def _gathered(self, part: ir.Value, state: State) -> ir.Value:
         """Gather the parts along the first dimension, and put them together along their own."""
@@ -256,16 +226,23 @@ class _TensorSharder(GraphWriter):
             d * self.size if n == state.axis and isinstance(d, int) else d for n, d in enumerate(dims)
         )
         stacked = ir.Shape([dims[0] * self.size if isinstance(dims[0], int) else None, *dims[1:]])
-        (all_parts,) = self.node("AllGather", [part], part, stacked, DOMAIN)
+        all_parts = collective(self, "AllGather", part, stacked)
         if state == Split(0):
             return all_parts
-        count: dict[str, Any] = {"num_outputs": self.size} if self.opset >= 18 else {}
-        pieces = [self.node("Split", [all_parts], part, part.shape, count=self.size, axis=0, **count)]
+        count = self.size if self.opset >= 18 else None
+        parts = self.ops("Split", self.size, all_parts, axis=0, num_outputs=count)
+        for one in parts:
+            one.shape = part.shape
         if state.sections:
             widths = [width // self.size for width in state.sections]
-            pieces = [self.apart(one, state.axis, widths) for one in pieces[0]]
-        in_order = [piece for section in zip(*pieces, strict=True) for piece in section]
-        return self.node("Concat", in_order if state.sections else pieces[0], part, whole, axis=state.axis)[0]
+            pieces = [split(self, one, state.axis, widths) for one in parts]
+            parts = tuple(one for section in zip(*pieces, strict=True) for one in section)
+        return self._joined(parts, state.axis, whole)
+
+    def _joined(self, parts: Sequence[ir.Value], axis: int, shape: ir.Shape) -> ir.Value:
+        y = self.op("Concat", *parts, axis=axis)
+        y.shape = shape
+        return y
 
     def _cut_out(self, whole: ir.Value, state: State) -> ir.Value:
         """Cut this rank's part out of a value that all have."""
@@ -273,10 +250,8 @@ class _TensorSharder(GraphWriter):
         parts = []
         for low, high in ends_of(state.sections or (width_of(whole, state.axis),)):
             width = (high - low) // self.size
-            parts.append(self.slice(whole, state.axis, low + self._rank * width, width))
-        if len(parts) == 1:
-            return parts[0]
-        return self.node("Concat", parts, whole, self._part(whole, state), axis=state.axis)[0]
+            parts.append(piece(self, whole, state.axis, low + self._rank * width, width))
+        return parts[0] if len(parts) == 1 else self._joined(parts, state.axis, self._part(whole, state))
 
     def _weight(self, weight: ir.Value, state: State) -> ir.Value:
         """Return this rank's part of a weight."""
@@ -286,7 +261,7 @@ class _TensorSharder(GraphWriter):
         if isinstance(state, Rows):
             low, high = self._rows(array.shape[0])
             array = np.concatenate([array[low:high], np.zeros_like(array[:1])])
-            name, how = f"rows/{weight.name}", "by rows of a table"
+            how = "by rows of a table"
         else:
             assert isinstance(state, Split)
             ends = np.cumsum([0, *(state.sections or array.shape[state.axis : state.axis + 1])])
@@ -295,11 +270,9 @@ class _TensorSharder(GraphWriter):
                 start = low + self._rank * width
                 parts.append(array[(slice(None),) * state.axis + (slice(start, start + width),)])
             array = np.concatenate(parts, state.axis) if len(parts) > 1 else parts[0]
-            sections = ",".join(map(str, state.sections))
-            name = f"slice{state.axis}{sections and f'of{sections}'}/{weight.name}"
             how = "by columns" if state.axis == array.ndim - 1 else "by rows"
         self._cut.setdefault(how if array.ndim > 1 else "as vectors", []).append(tensor.nbytes)
-        return self.constant(name, array, tensor.dtype)
+        return self.weight(ir.Tensor(array, dtype=tensor.dtype, name=f"{weight.name}/part"))
 
     def _rows(self, count: int) -> tuple[int, int]:
         """Return the rows of a table that this rank has."""
