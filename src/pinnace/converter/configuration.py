@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pinnace.converter.convert import Conversion
-from pinnace.converter.splitting import taken
+from pinnace.converter.splitting import take_pairs
 from pinnace.errors import ConfigError, NotSupportedError, warn
 from pinnace.options.context import Context
 from pinnace.options.effects import FilledContext
@@ -121,7 +121,7 @@ def configured(options: Conversion, sections: Sections, device: str, name: str) 
     for wrong values, and for shapes that contradict `options`.
     """
     sections = dict(sections)
-    options = replace(options, split=taken(sections))
+    options = replace(options, split=take_pairs(sections))
     known = {title.lower(): section.kind for title, section in SECTIONS.items()}
     of_device = {title: values for title, values in sections.items() if known.get(title.lower()) == "ascend"}
     rest = {title: values for title, values in sections.items() if title not in of_device}

@@ -108,7 +108,7 @@ def _scan_batches(raiser: Raiser, node: ir.Node, opset: int, depth: int) -> None
     count = node.attributes["num_scan_inputs"].as_int()
     how: dict[str, Any] = {
         "num_scan_inputs": count,
-        "scan_input_directions": _ints(node, "directions", count),
+        "scan_input_directions": node.attributes.get_ints("directions", [0] * count),
     }
     b = raiser.builder()
     rows = []
@@ -132,8 +132,9 @@ def _scan(raiser: Raiser, node: ir.Node, opset: int, depth: int) -> None:
     body = node.attributes["body"].as_graph().clone(allow_outer_scope_values=True)
     inputs = [x for x in node.inputs if x is not None]
     states, sequences = inputs[: len(inputs) - count], inputs[len(inputs) - count :]
-    axes = _ints(node, "scan_input_axes", count)
-    backwards = _ints(node, "scan_input_directions", count)
+    none = [0] * count
+    axes = node.attributes.get_ints("scan_input_axes", none)
+    backwards = node.attributes.get_ints("scan_input_directions", none)
     ports, outputs, nodes = list(body.inputs), list(body.outputs), list(body)
     body.inputs.clear()
     body.outputs.clear()
@@ -153,7 +154,8 @@ def _scan(raiser: Raiser, node: ir.Node, opset: int, depth: int) -> None:
     b = raiser.builder()
     rows = [ir.Value(name=raiser.writer.fresh()) for _ in range(rest)]
     _repeat(raiser, rounds, [*node.outputs[: len(states)], *rows], opset, depth)
-    directions, at = _ints(node, "scan_output_directions", rest), _ints(node, "scan_output_axes", rest)
+    directions = node.attributes.get_ints("scan_output_directions", [0] * rest)
+    at = node.attributes.get_ints("scan_output_axes", [0] * rest)
     for output, y, back, axis in zip(node.outputs[len(states) :], rows, directions, at, strict=True):
         y = b.op("Slice", y, [-1], [-1 << 40], [0], [-1]) if back else y
         turn = list(range(1, b.rank(y)))
@@ -161,11 +163,6 @@ def _scan(raiser: Raiser, node: ir.Node, opset: int, depth: int) -> None:
         y = b.transpose(y, turn) if axis else b.op("Identity", y)
         loops.built(raiser, b, depth)
         raiser.same(output, y)
-
-
-def _ints(node: ir.Node, name: str, count: int) -> Sequence[int]:
-    found = node.attributes.get(name)
-    return [0] * count if found is None else list(found.as_ints())
 
 
 def _loop(raiser: Raiser, node: ir.Node, opset: int, depth: int) -> None:

@@ -9,18 +9,21 @@ from importlib import import_module
 from pathlib import Path
 
 import onnx_ir as ir
+from onnx_ir.passes.common import InlinePass, ShapeInferencePass
 
-from pinnace.converter import intermediate, splitting
+from pinnace import formats
+from pinnace.converter import splitting
 from pinnace.converter.checking import difference, likeness
-from pinnace.converter.intermediate import CONVERTED_FOR
-from pinnace.converter.optimizing import SAID, Optimize, Turn, narrowed, optimized, take_pictures
+from pinnace.converter.optimizing import EXPLANATIONS, Optimize, Turn, narrowed, optimized, take_pictures
 from pinnace.converter.raising import raised
 from pinnace.engines.onnxruntime.rules import fuse_blocks
-from pinnace.errors import ConfigError, NotSupportedError, UnsupportedModelError, warn
+from pinnace.errors import ConfigError, NotSupportedError, UnsupportedModelError, UnsupportedPrimitive, warn
 from pinnace.formats.mindir.writer import write
-from pinnace.lowering.graph import port
+from pinnace.lowering import custom
+from pinnace.lowering.entry import STATE
+from pinnace.lowering.graph import compilable, port, shapes_of
 from pinnace.lowering.outputs import cast
-from pinnace.program import Dialect, Layout
+from pinnace.program import Dialect, Layout, Program
 from pinnace.quantization.accuracy import Likeness
 from pinnace.quantization.files import Quantization, quantized
 from pinnace.tensors import gears
@@ -36,6 +39,8 @@ _OUTPUTS = {
 """The formats that models are written in: dialect, layout, suffix, and the module that writes files."""
 
 
+_CONVERTED_FOR = "pinnace.converted_for"
+"""Metadata key of the shapes that a file notes, unless others were given."""
 _NO_SAMPLES: Sequence[Sequence[Array]] = ()
 
 
@@ -131,13 +136,13 @@ def convert(
     stage("reading")
     if options.decrypt is not None:
         source = Source.of_buffer(decrypt(source.data, *options.decrypt, source.name))
-    model = intermediate.read(source, kind, options.input_shape)
+    model = _read(source, kind, options.input_shape)
     before = sum(1 for _ in model.graph.all_nodes())
     parts = splitting.split(model, options.split, path.stem) if options.split else []
     _check_gears(model, options, source.name)
     if options.output_type:
         cast(model, options.output_type, ())
-    notes = [*options.notes, *SAID.get(options.optimize, ())]
+    notes = [*options.notes, *EXPLANATIONS.get(options.optimize, ())]
     if options.int32:
         notes += narrowed(model)
     stage("optimizing")
@@ -156,7 +161,7 @@ def convert(
         take_pictures(model, options.turn)
     stage("converting")
     program = raised(model, dialect, layout, source.name, options.half)
-    program.converted_for = _noted(options) or ({} if options.turn else model.meta.get(CONVERTED_FOR, {}))
+    program.converted_for = _noted(options) or ({} if options.turn else model.meta.get(_CONVERTED_FOR, {}))
     error, like = None, None
     with replacing(path, (*own, *inputs)) as place:
         stage("writing")
@@ -179,6 +184,38 @@ def convert(
         files += convert(whole, ModelType.ONNX, place, bare, stage, (*own, *inputs)).files
     size = sum(file.stat().st_size for file in files)
     return Summary(tuple(files), before, nodes, source.size, size, precision, error, like, tuple(notes))
+
+
+def _read(source: Source, kind: ModelType | None, input_shape: str = "") -> ir.Model:
+    """Return a model as an ONNX graph of standard operators, the one form in which all models are converted.
+
+    Of MindSpore's formats it is what an engine would get, of an ONNX file its own graph, with the functions
+    that the file defines inlined. `input_shape` fixes dimensions of its inputs, as in a context.
+
+    Raises ModelFormatError, UnsupportedModelError, and ConfigError for unknown inputs.
+    """
+    graph = formats.read(source, kind)
+    folder = None if source.folder is None else str(source.folder)
+    shapes = shapes_of(graph, input_shape, source.name)
+    if not isinstance(graph, Program) and not shapes:
+        model = graph
+    else:
+        model = compilable(graph, source.name, folder, shapes=shapes).model
+    if states := [i.name or "" for i in model.graph.inputs if STATE in i.metadata_props]:
+        reason = (
+            "a parameter that the model assigns keeps its value between requests, and no rule writes that: "
+            "take the value as an input, and return the new one"
+        )
+        rows = UnsupportedPrimitive.counted([("state", reason, name) for name in states])
+        raise UnsupportedModelError(source.name, rows)
+    if isinstance(graph, Program) and not shapes:
+        model.meta[_CONVERTED_FOR] = graph.converted_for
+    if model.functions:
+        InlinePass()(model)
+    if model is graph:
+        custom.replace(model, source.name)
+    ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)
+    return model
 
 
 def _check_gears(model: ir.Model, options: Conversion, name: str) -> None:

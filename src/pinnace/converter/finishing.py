@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +35,7 @@ _WHOLE_RESULTS = ("Shape", "Size", "Rank", "ArgMaxFusion", "ArgMinFusion", "NonM
 """Primitives with results of int32."""
 
 
-def tidied(
+def finish(
     nodes: Sequence[Node],
     outputs: Sequence[str],
     inputs: Mapping[str, ir.DataType],
@@ -69,7 +68,6 @@ def _results(node: Node, known: Mapping[str, ir.DataType], count: int) -> list[i
 
 
 def needed(nodes: Sequence[Node], outputs: Sequence[str]) -> list[Node]:
-    """Return the nodes that outputs need, in order."""
     asked, kept = set(outputs), []
     for node in reversed(nodes):
         if not asked.isdisjoint(node.outputs):
@@ -137,7 +135,6 @@ class Dequantized(ir.LazyTensor):
         super().__init__(self._floats, _FLOAT, ir.Shape([dims[i] for i in self.order]), name=whole.name)
 
     def turned(self, perm: Sequence[int]) -> Dequantized:
-        """Return the constant with its dimensions in another order."""
         return Dequantized(self.whole, self.meaning, [self.order[i] for i in perm])
 
     @property
@@ -166,21 +163,13 @@ class Dequantized(ir.LazyTensor):
         return ir.Tensor((self._signed().astype(np.float32) - zero) * scale, name=self.name)
 
 
-class Settled(NamedTuple):
-    """The nodes of a function, its constants as they are stored, and what quantized tensors stand for."""
-
-    nodes: list[Node]
-    parameters: dict[str, ir.TensorProtocol]
-    quantized: dict[str, Quantized]
-
-
-def settled(
+def finish_integers(
     nodes: Sequence[Node],
     outputs: Sequence[str],
     parameters: Mapping[str, ir.TensorProtocol],
     quantized: Mapping[str, Quantized | None],
-) -> Settled:
-    """Return a function in which primitives compute in integers where they can."""
+) -> tuple[list[Node], dict[str, ir.TensorProtocol], dict[str, Quantized]]:
+    """Return nodes that compute in integers where they can, the constants as stored, and what these mean."""
     held = {name: x for name, x in parameters.items() if isinstance(x, Dequantized)}
     known = {name: meaning for name, meaning in quantized.items() if meaning is not None}
     whole = needed(list(_computed(nodes, outputs, parameters, quantized)), outputs)
@@ -192,7 +181,7 @@ def settled(
     for name in held.keys() - wide:
         stored[name], meaning = held[name].stored()
         known[name] = replace(meaning, bits=_WHOLE) if name in computed else meaning
-    return Settled(nodes, stored, known)
+    return nodes, stored, known
 
 
 def _computed(
@@ -231,7 +220,6 @@ def _all_whole(node: Node, up: Mapping[str, str], parameters: Mapping[str, ir.Te
 
 
 def _marked(node: Node, held: Mapping[str, Dequantized], quantized: Mapping[str, Quantized | None]) -> Node:
-    """Return a node with the kind of its quantization."""
     if _KIND in node.attributes:
         return node
     if node.primitive == _CAST:

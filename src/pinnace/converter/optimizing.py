@@ -33,7 +33,7 @@ Optimize = Literal["none", "general", "gpu_oriented", "ascend_oriented"]
 
 
 _SAME = "wrote what optimize=general writes: MindSpore's primitives, which every device runs"
-SAID: Mapping[Optimize, tuple[str, ...]] = {
+EXPLANATIONS: Mapping[Optimize, tuple[str, ...]] = {
     "gpu_oriented": (f"optimize=gpu_oriented {_SAME}; kernels are chosen where the model is built",),
     "ascend_oriented": (
         f"optimize=ascend_oriented {_SAME}, and noted the shapes of a configuration; CANN compiles them "
@@ -44,7 +44,6 @@ SAID: Mapping[Optimize, tuple[str, ...]] = {
 
 
 def optimized(model: ir.Model, optimize: Optimize) -> None:
-    """Change a model as an option says."""
     if optimize != "none" and not has_collectives(model):  # the others of a rank have no results, or an order
         _without_identities(model)
         _fuse(model)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.converter.finishing import Dequantized, needed, settled, tidied
+from pinnace.converter.finishing import Dequantized, finish, finish_integers, needed
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.ops import signatures
@@ -72,7 +72,12 @@ class Primitives(Builder):
 
     def cast(self, x: ir.Value, dtype: ir.DataType) -> ir.Value:
         """`x` as `dtype`; `x` itself where it is known to be that."""
-        return x if x.dtype is dtype else self.op("Cast", x, to=dtype.value)
+        if x.dtype is dtype:
+            return x
+        made = self.op("Cast", x, number_of(dtype))
+        made.type, made.shape = ir.TensorType(dtype), x.shape
+        self.declare(made)
+        return made
 
     def ops(
         self, op_type: str, outputs: int, *inputs: Any, domain: str = "", **attributes: Any
@@ -82,12 +87,6 @@ class Primitives(Builder):
         Arguments are given by position or by name, whatever they are in the file; those that have a default
         may be left out. A number in the place of a tensor becomes one of the first tensor's type.
         """
-        if op_type == "Cast" and "to" in attributes:  # of the builder's own methods
-            dtype = ir.DataType(attributes["to"])
-            made = self.op("Cast", *inputs, number_of(dtype))
-            made.type, made.shape = ir.TensorType(dtype), inputs[0].shape
-            self.declare(made)
-            return (made,)
         op_type = _OF_LITE.get(op_type, op_type) if self.lite else op_type
         found = signatures.find(self.dialect, op_type)
         names = [] if found is None else list(found.inputs)
@@ -271,10 +270,6 @@ class Primitives(Builder):
         y = self.op("Reshape", x, self.op("AddFusion", self.constant(shape or (1,), np.int32), none))
         return y if shape else self.op("Squeeze", y, axis=(0,))
 
-    def program_function(self, inputs: Sequence[Input], outputs: Sequence[ir.Value]) -> Function:
-        """Return the function, whose results are tensors of the ONNX graph."""
-        return self.closed(inputs, self.results({i.name for i in inputs}, outputs))
-
     def results(self, taken: set[str], outputs: Sequence[ir.Value]) -> Sequence[str]:
         """The names of the results of the function, whose inputs have the names `taken`."""
         names = [self.name(x) for x in outputs]
@@ -292,22 +287,24 @@ class Primitives(Builder):
     def closed(self, inputs: Sequence[Input], names: Sequence[str]) -> Function:
         """Return the function with results of these names."""
         if self.lite:
-            return self._tidied(inputs, names)
+            return self._finished(inputs, names)
         nodes = needed(list(self.written.values()), names)
         read = {*names, *(name for node in nodes for name in node.inputs)}
         stored = {name: tensor for name, tensor in self.parameters.items() if name in read}
         return Function(self.function, inputs, names, nodes, stored, self.literals)
 
-    def _tidied(self, inputs: Sequence[Input], outputs: Sequence[str]) -> Function:
+    def _finished(self, inputs: Sequence[Input], outputs: Sequence[str]) -> Function:
         """Return the function in MindSpore Lite's dialect, in which constant tensors are parameters."""
         literals = {n: x for n, x in self.literals.items() if isinstance(x, ir.TensorProtocol)}
         others = {n: x for n, x in self.literals.items() if n not in literals}
         stored = {**literals, **self.parameters}
         dtypes = {i.name: i.type.dtype for i in inputs if i.type is not None}
-        nodes = tidied(list(self.written.values()), outputs, dtypes, stored)
-        if nodes and not nodes[-1].primitive:  # MindSpore Lite's process ends at tail calls that are not said
+        nodes = finish(list(self.written.values()), outputs, dtypes, stored)
+        if (
+            nodes and not nodes[-1].primitive
+        ):  # MindSpore Lite's process ends at tail calls that it is not told of
             nodes[-1].attributes = {"is_tail_call": list(nodes[-1].outputs) == list(outputs)}
-        nodes, stored, quantized = settled(nodes, outputs, stored, self.quantized)
+        nodes, stored, quantized = finish_integers(nodes, outputs, stored, self.quantized)
         read = {name for node in nodes for name in node.inputs}
         parameters = {name: tensor for name, tensor in stored.items() if name in read}
         for name in self.parameters.keys() & read if self.half else ():  # nodes compute in their own types

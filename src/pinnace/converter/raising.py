@@ -75,10 +75,10 @@ class Raiser:
             raise UnsupportedModelError(self.source, UnsupportedPrimitive.counted(self.failed))
         ports = [Input(writer.names[i], type_of(i)) for i in inputs]
         try:
-            for port in inputs:
-                if port.dtype is not None and port.dtype is not ir.DataType.STRING:
-                    number_of(port.dtype)
-            main = writer.program_function(ports, graph.outputs)
+            for x in inputs:
+                if x.dtype is not None and x.dtype is not ir.DataType.STRING:
+                    number_of(x.dtype)
+            main = writer.closed(ports, writer.results({port.name for port in ports}, graph.outputs))
         except Unsupported as error:
             rows = UnsupportedPrimitive.counted([("input or output", str(error), "")])
             raise UnsupportedModelError(self.source, rows) from None
@@ -198,7 +198,8 @@ def _lowered(
     rule: Primitive, b: Builder, node: ir.Node, given: Sequence[ir.Value | None]
 ) -> Sequence[ir.Value]:
     """Return the results of a rule for a node, whose inputs may be others that are `given`."""
-    value: Any = rule.lower(b, given, rules.attributes(rule, node))
+    count = max((place for place, x in enumerate(given, 1) if x is not None), default=0)
+    value: Any = rule.lower(b, given[:count], rules.attributes(rule, node))
     return value if isinstance(value, tuple) else (value,)
 
 
@@ -241,7 +242,7 @@ def _by_definition(node: ir.Node, opset: int, newer: int) -> _Parts | None:
 def _model_of(node: ir.Node, opset: int, schema: Any) -> onnx.ModelProto:
     proto = ir.serde.serialize_node(node)
     given = {attribute.name for attribute in proto.attribute}
-    for name, attribute in schema.attributes.items():  # definitions want them said
+    for name, attribute in schema.attributes.items():  # definitions want them in the node
         if name not in given and attribute.default_value.name:
             proto.attribute.append(attribute.default_value)
     ports = {x.name: ir.serde.serialize_value(x) for x in node.inputs if x is not None}

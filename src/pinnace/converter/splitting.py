@@ -50,7 +50,7 @@ class Part:
             ) from None
 
 
-def taken(sections: dict[str, Mapping[str, str]]) -> tuple[Pair, ...]:
+def take_pairs(sections: dict[str, Mapping[str, str]]) -> tuple[Pair, ...]:
     """Take the section out of a configuration, and return its pairs. Raises ConfigError."""
     keys = sections.pop("SplitGraph", None) or {}
     if unknown := sorted(keys.keys() - {"split_node_name"}):

@@ -30,8 +30,6 @@ _PARAMETERS = {
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer with its inputs and weights."""
-
     name: str
     kind: str
     bottoms: Sequence[ir.Value]

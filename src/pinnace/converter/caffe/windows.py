@@ -101,7 +101,6 @@ def _pooled(
 
 
 def LRN(b: Builder, layer: Layer) -> ir.Value:
-    """LRN within channels, or across them."""
     p = layer.parameters
     size, alpha, beta = p.get("local_size", 5), p.get("alpha", 1.0), p.get("beta", 0.75)
     if p.get("norm_region", "ACROSS_CHANNELS") == "ACROSS_CHANNELS":

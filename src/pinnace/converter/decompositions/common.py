@@ -12,7 +12,7 @@ from pinnace.converter.rules import operators, shapes
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.ops.mindspore.math import is_float
-from pinnace.ops.table import Tensor
+from pinnace.ops.table import Arguments, Tensor
 from pinnace.ops.values import Value
 
 _FAR = 1 << 40
@@ -22,20 +22,18 @@ _INT32, _INT64 = ir.DataType.INT32, ir.DataType.INT64
 # -- elementwise and reductions --------------------------------------------------------------------
 
 
-def Gemm(
-    op: Builder,
-    a: Tensor,
-    b: Tensor,
-    c: Tensor | None = None,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    transA: int = 0,
-    transB: int = 0,
-) -> Value:
-    a = op.transpose(a, [1, 0]) if transA else a
-    y = op.MatMul(a, op.transpose(b, [1, 0]) if transB else b)
-    y = y if alpha == 1 else y * alpha
-    return y if c is None else y + (c if beta == 1 else c * beta)
+class Product(Arguments):
+    alpha: float = 1.0
+    beta: float = 1.0
+    transA: int = 0
+    transB: int = 0
+
+
+def Gemm(op: Builder, a: Tensor, b: Tensor, c: Tensor | None = None, *, given: Product) -> Value:
+    a = op.transpose(a, [1, 0]) if given.transA else a
+    y = op.MatMul(a, op.transpose(b, [1, 0]) if given.transB else b)
+    y = y if given.alpha == 1 else y * given.alpha
+    return y if c is None else y + (c if given.beta == 1 else c * given.beta)
 
 
 def Mean(op: Builder, *inputs: Tensor) -> Value:
@@ -75,23 +73,6 @@ def LpNormalization(op: Builder, x: Tensor, axis: int = -1, p: int = 2) -> Tenso
     return op.Where(op.Equal(size, 0), 0, x / op.Where(op.Equal(size, 0), 1, size))
 
 
-def LayerNormalization(
-    op: Builder,
-    x: Tensor,
-    scale: Tensor,
-    shift: Tensor | None = None,
-    axis: int = -1,
-    epsilon: float = 1e-5,
-    _stash_type: int = 1,
-) -> Value:
-    if len(op.declared) > 1:
-        raise Unsupported("has several results")
-    axes = list(range(axis % op.rank(x), op.rank(x)))
-    far = x - op.ReduceMean(x, axes)
-    y = far / op.Sqrt(op.ReduceMean(far * far, axes) + epsilon) * scale
-    return y if shift is None else y + shift
-
-
 @operators("CumSum CumProd")
 def cumulative(
     op: Builder, op_type: str, x: Tensor, axis: Tensor, exclusive: int = 0, reverse: int = 0
@@ -127,26 +108,40 @@ def TopK(
 # -- normalization ---------------------------------------------------------------------------------
 
 
-def BatchNormalization(
-    op: Builder,
-    *inputs: Tensor,
-    epsilon: float = 1e-5,
-    momentum: float = 0.9,
-    training_mode: int = 0,
-    _spatial: int = 1,
+class Normalization(Arguments):
+    axis: int = -1
+    epsilon: float = 1e-5
+    momentum: float = 0.9
+    spatial: int = 1
+    stash_type: int = 1
+    training_mode: int = 0
+
+
+def LayerNormalization(
+    op: Builder, x: Tensor, scale: Tensor, shift: Tensor | None = None, *, given: Normalization
 ) -> Value:
+    axis, epsilon = given.axis, given.epsilon
+    if len(op.declared) > 1:
+        raise Unsupported("has several results")
+    axes = list(range(axis % op.rank(x), op.rank(x)))
+    far = x - op.ReduceMean(x, axes)
+    y = far / op.Sqrt(op.ReduceMean(far * far, axes) + epsilon) * scale
+    return y if shift is None else y + shift
+
+
+def BatchNormalization(op: Builder, *inputs: Tensor, given: Normalization) -> Value:
     """BatchNormalization; when it trains, with the running mean and variance."""
     x, scale, shift, mean, variance = inputs
     running: tuple[Tensor, ...] = ()
-    if training_mode:
-        axes = [0, *range(2, op.rank(x))]
+    if given.training_mode:
+        axes, momentum = [0, *range(2, op.rank(x))], given.momentum
         now = op.ReduceMean(x, axes, keepdims=0)
         far = x - _for_channels(op, now, x)
         varying = op.ReduceMean(far * far, axes, keepdims=0)
         pairs = ((mean, now), (variance, varying))
         running = tuple(old * momentum + new * (1 - momentum) for old, new in pairs)
         mean, variance = now, varying
-    width = op.Sqrt(variance + epsilon)
+    width = op.Sqrt(variance + given.epsilon)
     far = x - _for_channels(op, mean, x)
     factor = _for_channels(op, scale / width, x)
     y = far * factor + _for_channels(op, shift, x)

@@ -31,7 +31,6 @@ def Einsum(op: Builder, *operands: Tensor, equation: str) -> Tensor:
     parts = [_single(op, x, term) for x, term in zip(operands, terms, strict=True)]
 
     def joined(one: tuple[Tensor, str], other: tuple[Tensor, str]) -> tuple[Tensor, str]:
-        """Two operands as one."""
         rest = parts[parts.index(other) + 1 :]
         needed = set(out).union(*(term for _, term in rest))
         return _product(op, one, other, needed)

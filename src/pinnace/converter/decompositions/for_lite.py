@@ -133,7 +133,6 @@ def ScatterND(op: Builder, data: Tensor, indices: Tensor, updates: Tensor, reduc
 
 
 def _arctangent(op: Builder, x: Tensor) -> Value:
-    """The angle of which `x` is the tangent."""
     size = op.Abs(x)
     small = op.Less(size, 1.0)
     inside = op.Where(small, size, op.Reciprocal(size))

@@ -13,7 +13,7 @@ from pinnace.converter.decompositions.resize import cubic
 from pinnace.converter.rules.shapes import declared_dims
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
-from pinnace.ops.table import Tensor
+from pinnace.ops.table import Arguments, Tensor
 
 _REACHES = {"nearest": 0, "linear": 1, "bilinear": 1, "cubic": 2, "bicubic": 2}
 """Elements on each side of a place that it is made of, by mode."""
@@ -45,25 +45,25 @@ class _Border(NamedTuple):
         return op.cast(within, op.dtype(place))
 
 
-def GridSample(
-    op: Builder,
-    x: Tensor,
-    grid: Tensor,
-    align_corners: int = 0,
-    mode: str = "linear",
-    padding_mode: str = "zeros",
-) -> Tensor:
+class Sampling(Arguments):
+    align_corners: int = 0
+    mode: str = "linear"
+    padding_mode: str = "zeros"
+
+
+def GridSample(op: Builder, x: Tensor, grid: Tensor, *, given: Sampling) -> Tensor:
     """`x` is N, C, ...; the grid N, ..., and the dimensions from the last to the first."""
+    mode, align_corners = given.mode, given.align_corners
     if mode not in _REACHES:
         raise Unsupported(f"has mode {mode}, and {', '.join(_REACHES)} can be written")
     batch, channels, *sizes = op.static_shape(x)
     rank, out = len(sizes), op.static_shape(grid)[1:-1]
     taps: list[list[tuple[Tensor, Tensor | None]]] = []
     for axis, size in enumerate(sizes):
-        given = op.Gather(grid, op.constant(rank - 1 - axis), axis=-1)
-        border = _Border(padding_mode, size, bool(align_corners))
+        place = op.Gather(grid, op.constant(rank - 1 - axis), axis=-1)
+        border = _Border(given.padding_mode, size, bool(align_corners))
         scale = (size - 1) / 2 if align_corners else size / 2
-        taps.append(_taps(op, given * scale + (size - 1) / 2, border, _REACHES[mode]))
+        taps.append(_taps(op, place * scale + (size - 1) / 2, border, _REACHES[mode]))
     rows = op.reshape(op.transpose(x, [0, *range(2, rank + 2), 1]), [batch * math.prod(sizes), channels])
     first = np.arange(batch).reshape(-1, *[1] * rank) * math.prod(sizes)
     total: Tensor | None = None

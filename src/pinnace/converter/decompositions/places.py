@@ -43,7 +43,6 @@ def along(op: Builder, x: Tensor, axis: int) -> Tensor:
 
 
 def _from_front(op: Builder, axes: Tensor, rank: int) -> Tensor:
-    """Axes counted from the front."""
     axes = op.cast(axes, ir.DataType.INT64)
     return op.Where(op.Less(axes, 0), axes + rank, axes)
 

@@ -11,24 +11,26 @@ import onnx_ir as ir
 from pinnace.converter.decompositions.windows import Windows
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
-from pinnace.ops.table import Dtype, Tensor
+from pinnace.ops.table import Arguments, Dtype, Tensor
+from pinnace.ops.values import Value
 
 _FLOAT, _INT32 = ir.DataType.FLOAT, ir.DataType.INT32
 
 
+class Scaling(Arguments):
+    axis: int = 1
+    block_size: int = 0
+    output_dtype: int = 0
+    precision: int = 0
+    saturate: int = 1
+
+
 def QuantizeLinear(
-    op: Builder,
-    x: Tensor,
-    scale: Tensor,
-    zero: Tensor | None = None,
-    axis: int = 1,
-    block_size: int = 0,
-    output_dtype: int = 0,
-    _precision: int = 0,
-    _saturate: int = 1,
+    op: Builder, x: Tensor, scale: Tensor, zero: Tensor | None = None, *, given: Scaling
 ) -> Tensor:
+    axis, block_size = given.axis, given.block_size
     usual = ir.DataType.UINT8 if zero is None else op.dtype(zero)
-    to, dtype = ir.DataType(output_dtype) if output_dtype else usual, op.dtype(x)
+    to, dtype = ir.DataType(given.output_dtype) if given.output_dtype else usual, op.dtype(x)
     if to.bitwidth < 8 or not to.is_integer():
         raise Unsupported(f"is of element type {to.name}, and integers of 8 bits and more can be written")
     whole = op.Round(x / op.cast(_beside(op, scale, x, axis, block_size), dtype))
@@ -39,19 +41,13 @@ def QuantizeLinear(
 
 
 def DequantizeLinear(
-    op: Builder,
-    x: Tensor,
-    scale: Tensor,
-    zero: Tensor | None = None,
-    axis: int = 1,
-    block_size: int = 0,
-    output_dtype: int = 0,
+    op: Builder, x: Tensor, scale: Tensor, zero: Tensor | None = None, *, given: Scaling
 ) -> Tensor:
-    far = op.cast(x, _FLOAT)
+    axis, block_size, far = given.axis, given.block_size, op.cast(x, _FLOAT)
     if zero is not None:
         far = far - op.cast(_beside(op, zero, x, axis, block_size), _FLOAT)
     y = far * op.cast(_beside(op, scale, x, axis, block_size), _FLOAT)
-    return op.cast(y, ir.DataType(output_dtype) if output_dtype else op.dtype(scale))
+    return op.cast(y, ir.DataType(given.output_dtype) if given.output_dtype else op.dtype(scale))
 
 
 def MatMulInteger(
@@ -62,62 +58,33 @@ def MatMulInteger(
     return op.cast(op.MatMul(op.cast(left, double), op.cast(right, double)), _INT32)
 
 
-def QLinearMatMul(
-    op: Builder,
-    x: Tensor,
-    x_scale: Tensor,
-    x_zero: Tensor,
-    w: Tensor,
-    w_scale: Tensor,
-    w_zero: Tensor,
-    y_scale: Tensor,
-    y_zero: Tensor,
-) -> Tensor:
+def QLinearMatMul(op: Builder, *inputs: Tensor) -> Tensor:
+    x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = inputs
     left = _from_zero(op, x, x_zero, _FLOAT, _row_of) * _row_of(op, op.cast(x_scale, _FLOAT))
     right = _from_zero(op, w, w_zero, _FLOAT) * op.cast(w_scale, _FLOAT)
     return op.QuantizeLinear(op.MatMul(left, right), op.cast(y_scale, _FLOAT), y_zero)
 
 
 def ConvInteger(
-    op: Builder,
-    x: Tensor,
-    w: Tensor,
-    x_zero: Tensor | None = None,
-    w_zero: Tensor | None = None,
-    *,
-    group: int = 1,
-    given: Windows,
+    op: Builder, x: Tensor, w: Tensor, x_zero: Value = None, w_zero: Value = None, *, given: Windows
 ) -> Tensor:
     left = _from_zero(op, x, x_zero, _FLOAT)
     right = _from_zero(op, w, w_zero, _FLOAT, _of_outputs)
-    return op.cast(_convolved(op, left, right, None, group, given), _INT32)
+    return op.cast(_convolved(op, left, right, None, given), _INT32)
 
 
-def QLinearConv(
-    op: Builder,
-    x: Tensor,
-    x_scale: Tensor,
-    x_zero: Tensor,
-    w: Tensor,
-    w_scale: Tensor,
-    w_zero: Tensor,
-    y_scale: Tensor,
-    y_zero: Tensor,
-    bias: Tensor | None = None,
-    *,
-    group: int = 1,
-    given: Windows,
-) -> Tensor:
+def QLinearConv(op: Builder, *inputs: Tensor, given: Windows) -> Tensor:
+    x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, *bias = inputs
     left = _from_zero(op, x, x_zero, _FLOAT) * x_scale
     right = _from_zero(op, w, w_zero, _FLOAT, _of_outputs) * _of_outputs(op, w_scale, w)
-    added = None if bias is None else op.cast(bias, _FLOAT) * (x_scale * w_scale)
-    return op.QuantizeLinear(_convolved(op, left, right, added, group, given), y_scale, y_zero)
+    added = op.cast(bias[0], _FLOAT) * (x_scale * w_scale) if bias else None
+    return op.QuantizeLinear(_convolved(op, left, right, added, given), y_scale, y_zero)
 
 
-def _convolved(op: Builder, x: Tensor, w: Tensor, bias: Tensor | None, group: int, given: Windows) -> Tensor:
+def _convolved(op: Builder, x: Tensor, w: Tensor, bias: Value, given: Windows) -> Tensor:
     over = given.over(op.rank(x) - 2)
     sizes: dict[str, Any] = {"dilations": over.dilations, "pads": over.pads, "strides": over.strides}
-    return op.Conv(x, w, bias, auto_pad=over.auto_pad, group=group, **sizes)
+    return op.Conv(x, w, bias, auto_pad=over.auto_pad, group=over.group, **sizes)
 
 
 def _row_of(op: Builder, number: Tensor, _x: Tensor | None = None) -> Tensor:

@@ -18,8 +18,6 @@ from pinnace.ops.values import Value
 
 
 class Resizing(Arguments):
-    """The attributes of a Resize."""
-
     antialias: int = 0
     axes: Ints | None = None
     coordinate_transformation_mode: str = "half_pixel"

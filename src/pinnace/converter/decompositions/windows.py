@@ -24,12 +24,16 @@ _FAR = 1 << 40
 
 
 class Windows(Arguments):
-    """The attributes of an operator over windows."""
-
     auto_pad: str = "NOTSET"
+    ceil_mode: int = 0
+    count_include_pad: int = 0
     dilations: Ints = ()
+    group: int = 1
     kernel_shape: Ints = ()
+    output_padding: Ints = ()
+    output_shape: Ints = ()
     pads: Ints = ()
+    storage_order: int = 0
     strides: Ints = ()
     itself = False
     """True where the padding is computed in the run, by the primitive."""
@@ -84,40 +88,37 @@ def _padded(op: Builder, x: Tensor, pads: Sequence[int], value: float = 0) -> Te
 # -- convolutions ----------------------------------------------------------------------------------
 
 
-def Conv(
-    op: Builder, x: Tensor, weight: Tensor, bias: Tensor | None = None, *, group: int = 1, given: Windows
-) -> Tensor:
+def Conv(op: Builder, x: Tensor, weight: Tensor, bias: Tensor | None = None, *, given: Windows) -> Tensor:
     size = op.rank(x) - 2
     over = given.over(size)
     if size == 1:
         wide: dict[str, Any] = {"dilations": (1, *over.dilations), "strides": (1, *over.strides)}
         wide |= {"pads": (0, over.pads[0], 0, over.pads[1])}
         image, kernel = op.Unsqueeze(x, [2]), op.Unsqueeze(weight, [2])
-        y = op.Conv(image, kernel, bias, auto_pad=over.auto_pad, group=group, **wide)
+        y = op.Conv(image, kernel, bias, auto_pad=over.auto_pad, group=over.group, **wide)
         return op.Squeeze(y, [2])
     pads = over.explicit(op, x, op.static_shape(weight)[2:])
     if over.auto_pad == "NOTSET" and size == 3:
-        return _by_depth(op, x, weight, bias, group, over)
+        return _by_depth(op, x, weight, bias, over)
     if over.auto_pad == "NOTSET":
         raise Unsupported(f"is over {size} dimensions, and 1, 2 and 3 can be written")
-    return op.Conv(x, weight, bias, dilations=over.dilations, group=group, pads=pads, strides=over.strides)
+    sizes: dict[str, Any] = {"dilations": over.dilations, "pads": pads, "strides": over.strides}
+    return op.Conv(x, weight, bias, group=over.group, **sizes)
 
 
-def _by_depth(
-    op: Builder, x: Tensor, weight: Tensor, bias: Tensor | None, group: int, over: Windows
-) -> Tensor:
+def _by_depth(op: Builder, x: Tensor, weight: Tensor, bias: Tensor | None, over: Windows) -> Tensor:
     """A Conv over three dimensions as the sum of one over two for each depth of its kernel."""
     x = _padded(op, x, [over.pads[0], 0, 0, over.pads[3], 0, 0])
     depth, *sizes = _lengths(op, x)
     outputs, inputs, kernel, *_ = op.static_shape(weight)
     gap, stride = over.dilations[0], over.strides[0]
     count = (depth - (kernel - 1) * gap - 1) // stride + 1
-    flat: dict[str, Any] = {"dilations": over.dilations[1:], "group": group, "strides": over.strides[1:]}
+    flat: dict[str, Any] = {"dilations": over.dilations[1:], "group": over.group, "strides": over.strides[1:]}
     flat |= {"pads": [over.pads[i] for i in (1, 2, 4, 5)]}
     parts = []
     for i in range(kernel):
         layers = op.Slice(x, [i * gap], [i * gap + (count - 1) * stride + 1], [2], [stride])
-        rows = op.reshape(op.transpose(layers, [0, 2, 1, 3, 4]), [-1, inputs * group, *sizes])
+        rows = op.reshape(op.transpose(layers, [0, 2, 1, 3, 4]), [-1, inputs * over.group, *sizes])
         parts.append(op.Conv(rows, _at_depth(op, weight, i), None if i else bias, **flat))
     total = op.Sum(*parts)
     whole = op.reshape(total, [-1, count, outputs, *_lengths(op, total)])
@@ -139,20 +140,13 @@ def _at_depth(op: Builder, weight: Tensor, i: int) -> Tensor:
 
 
 def ConvTranspose(
-    op: Builder,
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    *,
-    group: int = 1,
-    output_padding: Ints = (),
-    output_shape: Ints = (),
-    given: Windows,
+    op: Builder, x: Tensor, weight: Tensor, bias: Tensor | None = None, *, given: Windows
 ) -> Tensor:
     """A Conv of the input with zeros between its elements, and the kernel turned around."""
     inputs, outputs, *kernel = op.static_shape(weight)
     size = len(kernel)
-    over, more = given.over(size), output_padding or (0,) * size
+    over, group, output_shape = given.over(size), given.group, given.output_shape
+    more = given.output_padding or (0,) * size
     beyond = [r - 1 for r in reach(kernel, over.dilations)]
     cut = over.pads
     if output_shape or over.auto_pad != "NOTSET":
@@ -190,18 +184,10 @@ def _with_gaps(op: Builder, x: Tensor, strides: Ints) -> Tensor:
     return x
 
 
-def Col2Im(
-    op: Builder,
-    x: Tensor,
-    image_shape: Ints,
-    block_shape: Ints,
-    dilations: Ints = (),
-    pads: Ints = (),
-    strides: Ints = (),
-) -> Tensor:
+def Col2Im(op: Builder, x: Tensor, image_shape: Ints, block_shape: Ints, *, given: Windows) -> Tensor:
     """A ConvTranspose, whose kernels have a one for each place in a block."""
     places, size = math.prod(block_shape), len(block_shape)
-    over = Windows(dilations=dilations, pads=pads, strides=strides).over(size)
+    over = given.over(size)
     batch, rows = op.shape(x)[:2]
     if rows is None:
         raise Unsupported("has a free number of channels: fix it by shapes of the inputs")
@@ -225,35 +211,26 @@ def Col2Im(
 
 
 @operators("MaxPool AveragePool")
-def _pool(
-    op: Builder,
-    op_type: str,
-    x: Tensor,
-    ceil_mode: int = 0,
-    count_include_pad: int = 0,
-    _storage_order: int = 0,
-    *,
-    given: Windows,
-) -> Value:
+def _pool(op: Builder, op_type: str, x: Tensor, *, given: Windows) -> Value:
     if len(op.declared) > 1:
         raise Unsupported(
             "gives places, which are written of windows over two dimensions padded alike on both sides"
         )
-    return _pooled(op, op_type, x, ceil_mode, count_include_pad, given)
+    return _pooled(op, op_type, x, given.count_include_pad, given)
 
 
-def LpPool(op: Builder, x: Tensor, ceil_mode: int = 0, p: int = 2, *, given: Windows) -> Tensor:
-    means = _pooled(op, "AveragePool", op.Pow(op.Abs(x), float(p)), ceil_mode, 2, given)
+def LpPool(op: Builder, x: Tensor, p: int = 2, *, given: Windows) -> Tensor:
+    means = _pooled(op, "AveragePool", op.Pow(op.Abs(x), float(p)), 2, given)
     return op.Pow(means * math.prod(given.kernel_shape), 1 / p)
 
 
-def _pooled(op: Builder, op_type: str, x: Tensor, ceil_mode: int, counted: int, given: Windows) -> Value:
+def _pooled(op: Builder, op_type: str, x: Tensor, counted: int, given: Windows) -> Value:
     """A pool after padding; `counted` 1 counts what was padded, 2 also what windows reach beyond that."""
     size = len(given.kernel_shape)
     over = given.over(size)
     added = over.explicit(op, x, over.kernel_shape)
     beyond = [0] * 2 * size
-    if ceil_mode:
+    if given.ceil_mode:
         lengths = _lengths(op, x)
         for i in range(size):
             beyond[i + size] = _overhang(over, i, lengths[i], added[i], added[i + size])
@@ -308,12 +285,10 @@ def _elements(op: Builder, x: Tensor, over: Windows) -> Iterator[Tensor]:
         yield op.Slice(x, starts, ends, list(range(2, 2 + len(kernel))), list(over.strides))
 
 
-def MaxUnpool(
-    op: Builder, x: Tensor, places: Tensor, *, kernel_shape: Ints, pads: Ints = (), strides: Ints = ()
-) -> Tensor:
-    size, dims = len(kernel_shape), op.static_shape(x)
-    over = Windows(pads=pads, strides=strides).over(size)
-    sizes = zip(dims[2:], kernel_shape, over.pads, over.pads[size:], over.strides, strict=False)
+def MaxUnpool(op: Builder, x: Tensor, places: Tensor, *, given: Windows) -> Tensor:
+    size, dims = len(given.kernel_shape), op.static_shape(x)
+    over = given.over(size)
+    sizes = zip(dims[2:], over.kernel_shape, over.pads, over.pads[size:], over.strides, strict=False)
     whole = (*dims[:2], *((n - 1) * step + k - before - after for n, k, before, after, step in sizes))
     nothing = op.cast(op.constant(np.zeros(math.prod(whole), np.float32)), op.dtype(x))
     y = op.ScatterElements(nothing, op.Reshape(places, [-1]), op.Reshape(x, [-1]), axis=0)

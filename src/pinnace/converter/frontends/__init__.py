@@ -49,8 +49,8 @@ _LONGEST = 3600
 """Seconds that a library may take."""
 _LARGEST = (1 << 31) - 1
 """Bytes of a message of protobuf."""
-_SAID = 4000
-"""Bytes of what it says that an error looks at."""
+_TAIL = 4000
+"""Bytes at the end of its output that an error looks at."""
 _CHANNELS_LAST = ("TFLITE", "TF")
 """Frameworks whose pictures have their channels last."""
 
@@ -162,20 +162,20 @@ def _run(framework: str, model: Path, made: Path, shape: str) -> None:
         framework,
         str(model.absolute()),
     ]
-    with TemporaryFile() as said:
+    with TemporaryFile() as output:
         try:
             done = subprocess.run(
                 [sys.executable, "-P", "-c", _CHILD, *arguments, str(made), shapes],
                 stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
+                stdout=output,
+                stderr=output,
                 timeout=_LONGEST,
                 check=False,
             )
         except subprocess.TimeoutExpired:
             raise ModelFormatError(f"{model}: {next(iter(packages))} takes more than {_LONGEST} s") from None
-        said.seek(max(0, said.tell() - _SAID))
-        lines = said.read().decode(errors="replace").strip().splitlines() or [""]
+        output.seek(max(0, output.tell() - _TAIL))
+        lines = output.read().decode(errors="replace").strip().splitlines() or [""]
     if done.returncode or not made.exists():
         ended = f"{signal.Signals(-done.returncode).name}: " if done.returncode < 0 else ""
         reason = f"{next(iter(packages))} does not read it: {ended}{lines[-1]}"

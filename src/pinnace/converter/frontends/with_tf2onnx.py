@@ -50,7 +50,6 @@ def _add_rules() -> None:
     class _Erfc:
         @classmethod
         def version_9(cls, graph: Any, node: Any, **_: Any) -> None:
-            """Write 1 - Erf(x)."""
             dtypes, shapes = node.output_dtypes, node.output_shapes
             graph.remove_node(node.name)
             one = graph.make_const(make_name("one"), np.array(1, map_onnx_to_numpy_type(dtypes[0])))

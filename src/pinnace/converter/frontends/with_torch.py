@@ -19,7 +19,6 @@ _TRIALS = 64
 
 
 def main(framework: str, model: str, output: str, shapes: str) -> None:
-    """Convert a file."""
     os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = "1"  # no pickle that runs code
     import torch
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 from inspect import isfunction
+from pkgutil import iter_modules
 from typing import Any, TypeVar
 
 import onnx
@@ -31,18 +32,8 @@ from pinnace.program import Dialect
 Rule = Primitive
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-RULES = "rules"
-_RULE_MODULES = (
-    *("collectives", "detection", "elementwise", "indexing", "normalization", "padding", "products"),
-    *("quantized", "reductions", "resizing", "shapes", "windows"),
-)
-DECOMPOSITIONS = "decompositions"
-_DECOMPOSITION_MODULES = (
-    *("common", "einsum", "for_lite", "grid_sample", "ml", "places", "quantized", "recurrent", "resize"),
-    "windows",
-)
-_MODULES = {RULES: _RULE_MODULES, DECOMPOSITIONS: _DECOMPOSITION_MODULES}
-"""The modules with rules, by package."""
+RULES, DECOMPOSITIONS = "rules", "decompositions"
+"""The packages of the modules with rules."""
 _TABLE: dict[tuple[str, str, str, Dialect | None], Rule] = {}
 """The rules by package, domain (`DOMAIN` in their module), operator, and the one dialect that has them."""
 
@@ -82,10 +73,9 @@ def _enter(name: str, function: Callable[..., Any], only: Dialect | None, *given
 
 @cache
 def table() -> Mapping[tuple[str, str, str, Dialect | None], Rule]:
-    """Return all rules."""
-    for package, names in _MODULES.items():
-        for name in names:
-            module = import_module(f"pinnace.converter.{package}.{name}")
+    for package in (RULES, DECOMPOSITIONS):
+        for found in iter_modules(import_module(f"pinnace.converter.{package}").__path__):
+            module = import_module(f"pinnace.converter.{package}.{found.name}")
             entered = {entry.lowering for entry in _TABLE.values()}
             for n, f in vars(module).items():
                 own = n[0].isupper() and isfunction(f) and f.__module__ == module.__name__
@@ -95,7 +85,6 @@ def table() -> Mapping[tuple[str, str, str, Dialect | None], Rule]:
 
 
 def find(package: str, dialect: Dialect, op_type: str, domain: str = "") -> Rule | None:
-    """Return the rule of a package for an operator."""
     rules, key = table(), (package, "" if domain == "ai.onnx" else domain, op_type)
     return rules.get((*key, dialect)) or rules.get((*key, None))
 

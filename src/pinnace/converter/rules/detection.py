@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.converter.decompositions.grid_sample import Sampling
 from pinnace.converter.primitives import Primitives, number_of
 from pinnace.converter.rules import rule
 from pinnace.converter.rules.int32 import from_int32
@@ -144,15 +145,9 @@ def RoiAlign(
 
 
 @rule(Dialect.MINDSPORE)
-def GridSample(
-    op: Primitives,
-    x: Tensor,
-    grid: Tensor,
-    align_corners: int = 0,
-    mode: str = "linear",
-    padding_mode: str = "zeros",
-) -> Tensor:
+def GridSample(op: Primitives, x: Tensor, grid: Tensor, *, given: Sampling) -> Tensor:
     # Between two elements, MindSpore's nearest is the one that is further from zero.
-    if mode not in ("linear", "bilinear"):
-        raise Unsupported(f"has mode {mode}, and GridSampler is written for linear")
-    return op.op(f"GridSampler{op.rank(x) - 2}D", x, grid, 0, _BORDERS[padding_mode], bool(align_corners))
+    if given.mode not in ("linear", "bilinear"):
+        raise Unsupported(f"has mode {given.mode}, and GridSampler is written for linear")
+    border = _BORDERS[given.padding_mode]
+    return op.op(f"GridSampler{op.rank(x) - 2}D", x, grid, 0, border, bool(given.align_corners))

@@ -6,6 +6,7 @@ import math
 
 import onnx_ir as ir
 
+from pinnace.converter.decompositions.common import Normalization
 from pinnace.converter.primitives import Primitives
 from pinnace.converter.rules import rule
 from pinnace.converter.rules.layout import IMAGE, nchw, nhwc
@@ -18,23 +19,16 @@ _ROW, _NORMED = 256, 1024
 """Elements of a row, and of all, from which on LayerNormFusion computes all of them."""
 
 
-def BatchNormalization(
-    op: Primitives,
-    *inputs: Tensor,
-    epsilon: float = 1e-5,
-    _momentum: float = 0.9,
-    training_mode: int = 0,
-    _spatial: int = 1,
-) -> Tensor:
+def BatchNormalization(op: Primitives, *inputs: Tensor, given: Normalization) -> Tensor:
     x, *numbers = inputs
     of_matrix = op.mindspore and op.rank(x) == 2
-    if training_mode or (op.rank(x) != IMAGE and not of_matrix):
+    if given.training_mode or (op.rank(x) != IMAGE and not of_matrix):
         raise Unsupported("trains, or is not over images, as the primitive is")
     if op.lite:
-        return nchw(op, op.FusedBatchNorm(nhwc(op, x), *numbers, epsilon=epsilon))
+        return nchw(op, op.FusedBatchNorm(nhwc(op, x), *numbers, epsilon=given.epsilon))
     if op.dtype(x) is not ir.DataType.FLOAT:
         raise Unsupported("is not of float32, as BatchNorm is")
-    found = op.ops("BatchNorm", 5, *inputs, False, epsilon, 0.1, 0)
+    found = op.ops("BatchNorm", 5, *inputs, False, given.epsilon, 0.1, 0)
     scale = numbers[0]
     typed(op, found, (op.dtype(x), None), *[(op.dtype(scale), op.shape(scale))] * 4)
     return found[0]
@@ -50,14 +44,9 @@ def InstanceNormalization(
 
 
 def LayerNormalization(
-    op: Primitives,
-    x: Tensor,
-    scale: Tensor,
-    shift: Tensor | None = None,
-    axis: int = -1,
-    epsilon: float = 1e-5,
-    _stash_type: int = 1,
+    op: Primitives, x: Tensor, scale: Tensor, shift: Tensor | None = None, *, given: Normalization
 ) -> Tensor:
+    axis, epsilon = given.axis, given.epsilon
     first, dims = axis % op.rank(x), op.shape(x)
     if shift is None or not op.shape(scale) == op.shape(shift) == dims[first:] or len(op.declared) > 1:
         raise Unsupported(

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.converter.decompositions.common import Product
 from pinnace.converter.primitives import Primitives
 from pinnace.converter.rules import rule
 from pinnace.converter.rules.shapes import broadcast_to, typed
@@ -43,20 +44,11 @@ def _product_of_rows(op: Primitives, a: Tensor, b: Tensor) -> Tensor:
 
 
 @rule(Dialect.LITE)
-def Gemm(
-    op: Primitives,
-    a: Tensor,
-    b: Tensor,
-    c: Tensor | None = None,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    transA: int = 0,
-    transB: int = 0,
-) -> Tensor:
+def Gemm(op: Primitives, a: Tensor, b: Tensor, c: Tensor | None = None, *, given: Product) -> Tensor:
     constant = c is None or (op.known(c) is not None and op.rank(c) == 1)
-    if alpha != 1 or beta != 1 or not is_float(op, a) or not constant:
+    if given.alpha != 1 or given.beta != 1 or not is_float(op, a) or not constant:
         raise Unsupported(
             "scales, is of integers, or adds more than a constant vector, and MatMulFusion does neither"
         )
     rest = [] if c is None else [c]
-    return op.MatMulFusion(a, b, *rest, transpose_a=bool(transA), transpose_b=bool(transB))
+    return op.MatMulFusion(a, b, *rest, transpose_a=bool(given.transA), transpose_b=bool(given.transB))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.converter.decompositions.quantized import Scaling
 from pinnace.converter.finishing import Dequantized
 from pinnace.converter.primitives import Primitives, number_of, type_of
 from pinnace.converter.rules import layout, rule
@@ -25,16 +26,10 @@ _DYNAMIC = 6
 
 @rule(Dialect.LITE)
 def QuantizeLinear(
-    op: Primitives,
-    x: Tensor,
-    scale: Tensor,
-    zero: Tensor | None = None,
-    _axis: int = 1,
-    _output_dtype: int = 0,
-    _precision: int = 0,
-    _saturate: int = 1,
+    op: Primitives, x: Tensor, scale: Tensor, zero: Tensor | None = None, *, given: Scaling
 ) -> Tensor:
     """A tensor of floats as int8, of which the file says what they stand for."""
+    _check_blocks(given)
     meaning = _meaning(op, scale, zero, ir.DataType.UINT8 if zero is None else zero.dtype)
     if meaning.axis is not None or _readers(op) != {"DequantizeLinear"}:
         raise Unsupported("has several scales, or other readers than DequantizeLinear: give it one scale")
@@ -46,16 +41,11 @@ def QuantizeLinear(
 
 @rule(Dialect.LITE)
 def DequantizeLinear(
-    op: Primitives,
-    x: Tensor,
-    scale: Tensor,
-    zero: Tensor | None = None,
-    axis: int = 1,
-    _output_dtype: int = 0,
+    op: Primitives, x: Tensor, scale: Tensor, zero: Tensor | None = None, *, given: Scaling
 ) -> Tensor:
-    """The floats that integers stand for."""
+    _check_blocks(given)
     if x.const_value is not None and x.dtype in _WEIGHTS and op.rank(x) > 0:
-        return op.weight(Dequantized(x.const_value, _meaning(op, scale, zero, x.dtype, axis)))
+        return op.weight(Dequantized(x.const_value, _meaning(op, scale, zero, x.dtype, given.axis)))
     last = op.channels_last.get(op.names.get(x, ""), x)
     if op.names.get(last) not in op.quantized:
         raise Unsupported("reads integers that the model computes with: leave them to DequantizeLinear alone")
@@ -63,6 +53,11 @@ def DequantizeLinear(
         return x
     y = _cast(op, last, ir.DataType.INT8, ir.DataType.FLOAT)
     return y if last is x else layout.nchw(op, y)
+
+
+def _check_blocks(given: Scaling) -> None:
+    if given.block_size:
+        raise Unsupported("has scales of blocks, and a file has one for a tensor, or one a channel")
 
 
 @rule(Dialect.LITE)

@@ -10,7 +10,7 @@ from pinnace.converter.rules import operators, rule, shapes
 from pinnace.converter.rules.int32 import from_int32, in_int32
 from pinnace.converter.rules.layout import elementwise, reduction
 from pinnace.graph.failures import Unsupported
-from pinnace.ops.table import Ints, Tensor
+from pinnace.ops.table import Arguments, Ints, Tensor
 from pinnace.program import Dialect
 
 _INT32, _INT64 = ir.DataType.INT32, ir.DataType.INT64
@@ -18,37 +18,32 @@ _MODES = {"ReduceL1": 6, "ReduceL2": 8, "ReduceMax": 1, "ReduceMean": 0, "Reduce
 _MODES |= {"ReduceSum": 4, "ReduceSumSquare": 5}  # ReduceMode
 
 
+class Reduction(Arguments):
+    keepdims: int = 1
+    noop_with_empty_axes: int = 0
+
+
 @operators("ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd", only=Dialect.MINDSPORE)
 def _reduced(
-    op: Primitives,
-    primitive: str,
-    data: Tensor,
-    axes: Ints | None = None,
-    keepdims: int = 1,
-    noop_with_empty_axes: int = 0,
+    op: Primitives, primitive: str, data: Tensor, axes: Ints | None = None, *, given: Reduction
 ) -> Tensor:
-    if not axes and noop_with_empty_axes:
+    if not axes and given.noop_with_empty_axes:
         return data
     if op.dtype(data) is ir.DataType.BOOL:
         primitive = "ReduceAny" if primitive == "ReduceMax" else "ReduceAll"
-    return op.op(primitive, data, tuple(axes or range(op.rank(data))), bool(keepdims))
+    return op.op(primitive, data, tuple(axes or range(op.rank(data))), bool(given.keepdims))
 
 
 @operators(only=Dialect.LITE, **_MODES)
 def _reduced_by_mode(
-    op: Primitives,
-    mode: int,
-    data: Tensor,
-    axes: Ints | None = None,
-    keepdims: int = 1,
-    noop_with_empty_axes: int = 0,
+    op: Primitives, mode: int, data: Tensor, axes: Ints | None = None, *, given: Reduction
 ) -> Tensor:
-    if not axes and noop_with_empty_axes:
+    if not axes and given.noop_with_empty_axes:
         square, absolute = mode == _MODES["ReduceSumSquare"], mode in (_MODES["ReduceL1"], _MODES["ReduceL2"])
         if square:
             return elementwise(op, "Mul", data, data)
         return elementwise(op, "Abs", data) if absolute else data
-    return reduction(op, data, tuple(axes or ()), mode, bool(keepdims))
+    return reduction(op, data, tuple(axes or ()), mode, bool(given.keepdims))
 
 
 @operators("CumProd CumSum", only=Dialect.MINDSPORE)

@@ -54,7 +54,6 @@ def broadcast_to(op: Primitives, x: Tensor, shape: Ints) -> Tensor:
 
 
 def flat(op: Primitives, x: Tensor) -> Tensor:
-    """A constant as a vector."""
     known = op.known(x)
     return op.Reshape(x, (-1,)) if known is None else op.constant(known.reshape(-1))
 

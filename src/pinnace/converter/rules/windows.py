@@ -18,7 +18,7 @@ from pinnace.converter.rules.layout import IMAGE, image_format, nchw, nhwc
 from pinnace.converter.rules.shapes import typed
 from pinnace.graph.failures import Unsupported
 from pinnace.ops.mindspore.math import is_float
-from pinnace.ops.table import Ints, Tensor
+from pinnace.ops.table import Tensor
 from pinnace.ops.values import Value
 from pinnace.program import Dialect
 
@@ -31,24 +31,19 @@ def _check_image(op: Primitives, x: Tensor) -> None:
 # -- convolutions ----------------------------------------------------------------------------------
 
 
-def Conv(
-    op: Primitives, x: Tensor, weight: Tensor, bias: Tensor | None = None, *, group: int = 1, given: Windows
-) -> Tensor:
+def Conv(op: Primitives, x: Tensor, weight: Tensor, bias: Tensor | None = None, *, given: Windows) -> Tensor:
     size = op.rank(x) - 2
     if size not in ((2,) if op.lite else (2, 3)):
         raise Unsupported(f"is over {size} dimensions, and the primitives over 2, MindSpore's over 3, too")
     over = given.over(size).in_run(op, x)
     if op.mindspore:
-        return _convolved(op, x, weight, bias, over, group)
+        return _convolved(op, x, weight, bias, over)
     outputs, inputs, *_ = op.static_shape(weight)
-    sizes = {"in_channel": inputs * group, "out_channel": outputs}
-    return _convolved_in_lite(op, "Conv2DFusion", x, weight, bias, group, over, sizes)
+    sizes = {"in_channel": inputs * over.group, "out_channel": outputs}
+    return _convolved_in_lite(op, "Conv2DFusion", x, weight, bias, over, sizes)
 
 
-def _convolved(
-    op: Primitives, x: Tensor, weight: Tensor, bias: Tensor | None, over: Windows, group: int
-) -> Tensor:
-    """A convolution over 2 or 3 dimensions."""
+def _convolved(op: Primitives, x: Tensor, weight: Tensor, bias: Tensor | None, over: Windows) -> Tensor:
     channels, _, *kernel = op.static_shape(weight)
     pads = over.in_pairs()
     unit = (1, 1) if len(kernel) == 2 else ()
@@ -67,8 +62,8 @@ def _convolved(
         pad_list=pads,
         stride=(*unit, *over.strides),
         dilation=(*unit, *over.dilations),
-        group=group,
-        groups=group,
+        group=over.group,
+        groups=over.group,
         **more,
     )
     typed(op, y, (op.dtype(x), None))
@@ -81,23 +76,15 @@ def _convolved(
 
 @rule(Dialect.LITE)
 def ConvTranspose(
-    op: Primitives,
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    *,
-    group: int = 1,
-    output_padding: Ints = (),
-    output_shape: Ints = (),
-    given: Windows,
+    op: Primitives, x: Tensor, weight: Tensor, bias: Tensor | None = None, *, given: Windows
 ) -> Tensor:
     _check_image(op, x)
-    if output_shape:
+    if given.output_shape:
         raise Unsupported("has an output_shape, which Lite's primitive lacks")
     inputs, outputs, *_ = op.static_shape(weight)
-    sizes: dict[str, Any] = {"in_channel": inputs, "out_channel": outputs * group}
-    sizes |= {"output_paddings": output_padding or (0, 0)}
-    return _convolved_in_lite(op, "Conv2dTransposeFusion", x, weight, bias, group, given.over(2), sizes)
+    sizes: dict[str, Any] = {"in_channel": inputs, "out_channel": outputs * given.group}
+    sizes |= {"output_paddings": given.output_padding or (0, 0)}
+    return _convolved_in_lite(op, "Conv2dTransposeFusion", x, weight, bias, given.over(2), sizes)
 
 
 def _convolved_in_lite(
@@ -106,7 +93,6 @@ def _convolved_in_lite(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None,
-    group: int,
     over: Windows,
     sizes: dict[str, Any],
 ) -> Tensor:
@@ -122,7 +108,7 @@ def _convolved_in_lite(
         dilation=over.dilations,
         pad_mode=int(over.itself),
         pad_list=pads,
-        group=group,
+        group=over.group,
         **sizes,
     )
     return nchw(op, y)
@@ -137,7 +123,6 @@ def DeformConv(
     bias: Tensor | None = None,
     mask: Tensor | None = None,
     *,
-    group: int = 1,
     offset_group: int = 1,
     given: Windows,
 ) -> Tensor:
@@ -161,25 +146,23 @@ def DeformConv(
         deformable_groups=offset_group,
     )
     typed(op, taken, (op.dtype(x), None))
-    return _convolved(op, taken, weight, bias, Windows(strides=kernel).over(2), group)
+    return _convolved(op, taken, weight, bias, Windows(strides=kernel, group=given.group).over(2))
 
 
 # -- pools -----------------------------------------------------------------------------------------
 
 
 @rule(Dialect.MINDSPORE)
-def MaxPool(
-    op: Primitives, x: Tensor, ceil_mode: int = 0, storage_order: int = 0, *, given: Windows
-) -> Value:
+def MaxPool(op: Primitives, x: Tensor, *, given: Windows) -> Value:
     over, pads = given.over(2).in_run(op, x), given.over(2).pads
     if op.rank(x) != 4 or over.auto_pad != "NOTSET":
         raise Unsupported("is not over two dimensions, or has an auto_pad that depends on the size")
     if len(op.declared) > 1:
-        return _with_places(op, x, bool(ceil_mode), bool(storage_order), over)
+        return _with_places(op, x, over)
     if not is_float(op, x):
         raise Unsupported("is of integers, and MindSpore's MaxPool of floats")
     same = over.itself or (any(pads) and _is_same(op, x, over))
-    if (any(pads) and not same) or ceil_mode or max(over.dilations) > 1:
+    if (any(pads) and not same) or over.ceil_mode or max(over.dilations) > 1:
         raise Unsupported("pads, rounds up, or has gaps in its windows, and MindSpore's MaxPool does not")
     sizes: dict[str, Any] = {"kernel_size": (1, 1, *over.kernel_shape), "strides": (1, 1, *over.strides)}
     return op.MaxPool(x, **sizes, pad_mode="SAME" if same else "VALID")
@@ -191,9 +174,7 @@ def _is_same(op: Primitives, x: Tensor, over: Windows) -> bool:
     return None not in op.shape(x)[2:] and over.pads == same.explicit(op, x, over.kernel_shape)
 
 
-def _with_places(
-    op: Primitives, x: Tensor, ceil_mode: bool, by_columns: bool, over: Windows
-) -> tuple[Tensor, Tensor]:
+def _with_places(op: Primitives, x: Tensor, over: Windows) -> tuple[Tensor, Tensor]:
     """A MaxPool, and where in the whole tensor each element comes from."""
     pads = over.pads
     batch, channels, height, width = op.static_shape(x)
@@ -203,9 +184,9 @@ def _with_places(
         )
     sizes: dict[str, Any] = {"kernel_size": (1, 1, *over.kernel_shape), "strides": (1, 1, *over.strides)}
     sizes |= {"pads": (1, 1, *pads[:2]), "dilation": (1, 1, *over.dilations)}
-    int64 = number_of(ir.DataType.INT64)
-    y, at = op.ops("MaxPoolWithArgmaxV2", 2, x, ceil_mode=ceil_mode, argmax_type=int64, **sizes)
-    if by_columns:
+    sizes |= {"ceil_mode": bool(over.ceil_mode), "argmax_type": number_of(ir.DataType.INT64)}
+    y, at = op.ops("MaxPoolWithArgmaxV2", 2, x, **sizes)
+    if over.storage_order:
         size = op.constant(width, np.int64)
         at = op.Add(op.Mul(op.FloorMod(at, size), op.constant(height, np.int64)), op.FloorDiv(at, size))
     first = np.arange(batch * channels).reshape(batch, channels, 1, 1) * height * width
@@ -213,11 +194,9 @@ def _with_places(
 
 
 @rule(Dialect.MINDSPORE)
-def AveragePool(
-    op: Primitives, x: Tensor, ceil_mode: int = 0, count_include_pad: int = 0, *, given: Windows
-) -> Tensor:
+def AveragePool(op: Primitives, x: Tensor, *, given: Windows) -> Tensor:
     over = given.over(2).in_run(op, x)
-    rounded = ceil_mode or max(over.dilations) > 1 or (over.itself and count_include_pad)
+    rounded = over.ceil_mode or max(over.dilations) > 1 or (over.itself and over.count_include_pad)
     if op.rank(x) != 4 or over.auto_pad != "NOTSET" or any(over.pads) or rounded:
         raise Unsupported(
             "pads, rounds up, has gaps in its windows, or is not over two dimensions, as AvgPool is"
@@ -226,19 +205,10 @@ def AveragePool(
 
 
 @operators(only=Dialect.LITE, MaxPool="MaxPoolFusion", AveragePool="AvgPoolFusion")
-def _pool(
-    op: Primitives,
-    primitive: str,
-    x: Tensor,
-    ceil_mode: int = 0,
-    count_include_pad: int = 0,
-    _storage_order: int = 0,
-    *,
-    given: Windows,
-) -> Tensor:
+def _pool(op: Primitives, primitive: str, x: Tensor, *, given: Windows) -> Tensor:
     _check_image(op, x)
     over = given.over(2).in_run(op, x)
-    if max(over.dilations) > 1 or len(op.declared) > 1 or (count_include_pad and any(over.pads)):
+    if max(over.dilations) > 1 or len(op.declared) > 1 or (over.count_include_pad and any(over.pads)):
         raise Unsupported("gives places, has dilations, or counts its padding, and Lite's pools do not")
     pads = over.in_pairs()
     y = op.op(
@@ -249,7 +219,7 @@ def _pool(
         strides=over.strides,
         pad_mode=int(over.itself),
         pad=pads,
-        round_mode=ceil_mode,
+        round_mode=over.ceil_mode,
     )
     return nchw(op, y)
 
@@ -257,10 +227,5 @@ def _pool(
 @operators(only=Dialect.LITE, GlobalMaxPool="MaxPoolFusion", GlobalAveragePool="AvgPoolFusion")
 def _whole_pool(op: Primitives, primitive: str, x: Tensor) -> Tensor:
     _check_image(op, x)
-    whole: dict[str, Any] = {
-        "format": image_format(op),
-        "strides": (1, 1),
-        "pad": (0, 0, 0, 0),
-        "global": True,
-    }
-    return nchw(op, op.op(primitive, nhwc(op, x), **whole))
+    whole: dict[str, Any] = {"strides": (1, 1), "pad": (0, 0, 0, 0), "global": True}
+    return nchw(op, op.op(primitive, nhwc(op, x), format=image_format(op), **whole))

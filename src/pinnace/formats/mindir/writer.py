@@ -28,7 +28,6 @@ from pinnace.program import (
     Dialect,
     Function,
     FunctionRef,
-    Input,
     Literal,
     Monad,
     Node,
@@ -158,7 +157,9 @@ class _Messages:
             types[node.outputs[0]] = list(node.types)
         names = self.program.input_names if is_main else ()
         for port, name in itertools.zip_longest(function.inputs, names):
-            _input(graph.input.add(name=port.name), port, name or port.name)
+            described = graph.input.add(name=port.name)
+            if port.type is not None:
+                _describe(described.tensor.add(name=name or port.name), port.type)
         names = self.program.output_names if is_main else ()
         for place, name in enumerate(function.outputs):
             self._output(graph.output.add(name=name), types.get(name, []), names if place == 0 else ())
@@ -242,11 +243,6 @@ def _write_graph(
         file.write(begin + described)
         if tensor is not None:
             tensor.tofile(file)  # type: ignore[attr-defined]
-
-
-def _input(port: Proto, given: Input, shown: str) -> None:
-    if given.type is not None:
-        _describe(port.tensor.add(name=shown), given.type)
 
 
 def _describe(tensor: Proto, declared: TypeInfo) -> None:
