@@ -6,12 +6,13 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from pinnace.errors import PinnaceError
@@ -26,6 +27,7 @@ from pinnace.server.shared_memory import SharedMemory, Span, span_of
 
 _LENGTH = "Inference-Header-Content-Length"
 """The header with the bytes of JSON before the raw tensors."""
+_POLICY = "default-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'"
 _log = Log("pinnace.server")
 T = TypeVar("T")
 _Handler = Callable[[Request], Awaitable[Response]]
@@ -73,6 +75,9 @@ def application(
         ("admin", "POST", "/v2/repository/models/{model}/load", api.load),
         ("admin", "POST", "/v2/repository/models/{model}/unload", api.unload),
         ("read", "GET", "/metrics", api.metrics),
+        ("open", "GET", "/", api.page),
+        ("read", "GET", "/status", api.status),
+        ("read", "GET", "/labels/{model}", api.labels),
         ("infer", "POST", "/v2/systemsharedmemory/region/{region}/register", api.register),
         ("infer", "POST", "/v2/systemsharedmemory/region/{region}/unregister", api.unregister),
         ("infer", "POST", "/v2/systemsharedmemory/unregister", api.unregister),
@@ -198,10 +203,24 @@ class _Api:
     async def metrics(self, request: Request) -> Response:
         return Response(self._repository.metrics.text(), media_type="text/plain; version=0.0.4")
 
+    async def page(self, request: Request) -> Response:
+        return HTMLResponse(_page(), headers={"content-security-policy": _POLICY})
+
+    async def status(self, request: Request) -> Response:
+        return JSONResponse(messages.status(self._repository))
+
+    async def labels(self, request: Request) -> Response:
+        return JSONResponse(self._repository.labels(_named(request)[0]))
+
     async def infer(self, request: Request) -> Response:
         decoded, binary = _decoded(await request.body(), request, self._memory)
         result = await _unless_gone(request, inference.infer(self._repository, decoded, self._memory))
         return _encoded(result, decoded.id, binary, request.headers.get("accept-encoding", ""))
+
+
+@cache
+def _page() -> str:
+    return Path(__file__).with_name("page.html").read_text(encoding="utf-8")
 
 
 def _named(request: Request) -> tuple[str, str]:

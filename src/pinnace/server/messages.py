@@ -104,3 +104,19 @@ def index(repository: Repository, ready: bool = False) -> list[dict[str, str]]:
             if not ready or entry.state == "READY"
         ]
     return told
+
+
+def status(repository: Repository) -> dict[str, Any]:
+    """Return what the page shows of each version, and of models that are not open; latencies are in ms."""
+    told = list[dict[str, Any]]()
+    for entry in repository.entries:
+        one = {"name": entry.name, "version": "", "state": entry.state, "reason": entry.reason}
+        told += [one | _live(opened) for opened in entry.open.values()] or [one]
+    return {"version": __version__, "models": told}
+
+
+def _live(opened: OpenModel) -> dict[str, Any]:
+    stats = opened.runner.stats()
+    live = {name: getattr(stats, name) for name in ("p50", "p99", "queued", "busy", "workers")}
+    counts = {"served": opened.counts.served, "failed": opened.counts.failures}
+    return live | counts | {"version": opened.version, "memory": opened.memory}

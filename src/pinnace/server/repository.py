@@ -17,6 +17,7 @@ from pathlib import Path
 
 from pinnace.errors import ConfigError, PinnaceError
 from pinnace.log import ERROR, INFO, Log
+from pinnace.ranking import read as read_labels
 from pinnace.server.failures import UnavailableError, UnknownModelError
 from pinnace.server.metrics import Metrics
 from pinnace.server.models import OpenModel
@@ -118,6 +119,15 @@ class Repository:
         """Return True if a model answers, at the latest once its first request has opened it."""
         entry = self.entry(name)
         return version in entry.open if version and entry.open else entry.state in ("READY", "")
+
+    def labels(self, name: str) -> list[str]:
+        """Return the names of a model's classes, of `labels.txt` or `labels.json` in its folder."""
+        place = self.entry(name).place
+        folder = place if place.is_dir() else place.parent
+        for file in (folder / "labels.txt", folder / "labels.json"):
+            if file.is_file():
+                return read_labels(file)
+        return []
 
     async def start(self) -> None:
         """Open all models, if memory has no limit; otherwise requests open them."""

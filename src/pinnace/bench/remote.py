@@ -1,0 +1,170 @@
+"""Models of a server that speaks the Open Inference Protocol, as `pinnace bench --url` measures them."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol
+from urllib.parse import quote, urlsplit
+
+from pinnace.bench.timing import Call
+from pinnace.errors import ArgumentValueError, EngineError, QueueFullError
+from pinnace.server import tensors
+from pinnace.server.models import TensorSpec
+from pinnace.types import Array
+
+_CONNECTIONS = 256
+"""Requests of an open load that are on their way at once."""
+
+
+class Door(Protocol):
+    """One connection to a server."""
+
+    def describe(self, model: str) -> dict[str, Any]:
+        """Return the model's metadata."""
+
+    def infer(self, request: Any) -> None:
+        """Send a request, and wait for the answer. Raises QueueFullError and EngineError."""
+
+    def request(self, model: str, inputs: Sequence[tuple[str, Array]]) -> Any:
+        """Return a request with these inputs as raw bytes, which may be sent again and again."""
+
+
+class RemoteModel:
+    """A model of a server, by its URL (http://HOST:PORT, grpc://HOST:PORT) and name."""
+
+    def __init__(self, url: str, name: str) -> None:
+        """Ask for the model's inputs. Raises ArgumentValueError for a URL, EngineError for an answer."""
+        place = urlsplit(url)
+        if place.scheme not in _DOORS or not place.hostname or not place.port:
+            raise ArgumentValueError(f"--url {url}: expected http://HOST:PORT or grpc://HOST:PORT")
+        self.name, self._place = name, (place.scheme, place.hostname, place.port)
+        told = self._door().describe(name)
+        self.inputs = [
+            TensorSpec(
+                one["name"], tensors.data_type(one["datatype"], one["name"]), tuple(map(int, one["shape"]))
+            )
+            for one in told["inputs"]
+        ]
+
+    def _door(self) -> Door:
+        scheme, host, port = self._place
+        return _DOORS[scheme](host, port)
+
+    def client(self, arrays: Sequence[Array]) -> Call:
+        """Return the call of one client, with a connection of its own."""
+        door = self._door()
+        request = door.request(self.name, [(one.name, a) for one, a in zip(self.inputs, arrays, strict=True)])
+        return lambda: door.infer(request)
+
+    def submitting(self, arrays: Sequence[Array]) -> tuple[Submitter, ThreadPoolExecutor]:
+        """Return a function that sends a request and returns a future, and the threads that do it."""
+        pool, local = ThreadPoolExecutor(_CONNECTIONS), threading.local()
+
+        def ask() -> None:
+            if not hasattr(local, "call"):
+                local.call = self.client(arrays)
+            local.call()
+
+        return lambda: pool.submit(ask), pool
+
+
+class Submitter(Protocol):
+    """Sends a request."""
+
+    def __call__(self) -> Future[None]:
+        """Return the future of its answer."""
+
+
+class _Http:
+    def __init__(self, host: str, port: int) -> None:
+        self._connection = http.client.HTTPConnection(host, port, timeout=60)
+
+    def describe(self, model: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self._ask("GET", f"/v2/models/{quote(model, safe='')}", None, {}))
+        return found
+
+    def request(self, model: str, inputs: Sequence[tuple[str, Array]]) -> tuple[str, bytes, dict[str, str]]:
+        raw = [bytes(tensors.to_raw(array)) for _, array in inputs]
+        told = [
+            {
+                "name": name,
+                "shape": list(array.shape),
+                "datatype": tensors.name_of(array),
+                "parameters": {"binary_data_size": len(data)},
+            }
+            for (name, array), data in zip(inputs, raw, strict=True)
+        ]
+        head = json.dumps({"inputs": told, "parameters": {"binary_data_output": True}}).encode()
+        headers = {"Inference-Header-Content-Length": str(len(head))}
+        return f"/v2/models/{quote(model, safe='')}/infer", b"".join((head, *raw)), headers
+
+    def infer(self, request: tuple[str, bytes, dict[str, str]]) -> None:
+        self._ask("POST", *request)
+
+    def _ask(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> bytes:
+        try:
+            self._connection.request(method, path, body, headers)
+            response = self._connection.getresponse()
+            data = response.read()
+        except (http.client.HTTPException, OSError) as error:
+            self._connection.close()
+            raise EngineError(f"the server does not answer: {error}") from None
+        _raise_for(response.status == 429, response.status != 200, data.decode("utf-8", "replace")[:300])
+        return data
+
+
+class _Grpc:
+    def __init__(self, host: str, port: int) -> None:
+        import grpc
+
+        from pinnace.server.grpc import SERVICE, message
+
+        self._message, self._errors, self._codes = message, grpc.RpcError, grpc.StatusCode
+        channel = grpc.insecure_channel(f"{host}:{port}", [("grpc.use_local_subchannel_pool", 1)])
+        self._calls = {
+            name: channel.unary_unary(
+                f"/{SERVICE}/{name}", message(sent).SerializeToString, message(taken).FromString
+            )
+            for name, sent, taken in (
+                ("ModelMetadata", "ModelName", "ModelMetadata"),
+                ("ModelInfer", "InferRequest", "InferResponse"),
+            )
+        }
+
+    def describe(self, model: str) -> dict[str, Any]:
+        from google.protobuf.json_format import MessageToDict
+
+        told = self._ask("ModelMetadata", self._message("ModelName")(name=model))
+        return MessageToDict(told, preserving_proto_field_name=True)
+
+    def request(self, model: str, inputs: Sequence[tuple[str, Array]]) -> Any:
+        request = self._message("InferRequest")(model_name=model)
+        for name, array in inputs:
+            request.inputs.add(name=name, datatype=tensors.name_of(array), shape=array.shape)
+            request.raw_input_contents.append(bytes(tensors.to_raw(array)))
+        return request
+
+    def infer(self, request: Any) -> None:
+        self._ask("ModelInfer", request)
+
+    def _ask(self, name: str, request: Any) -> Any:
+        try:
+            return self._calls[name](request, timeout=60)
+        except self._errors as error:
+            code = error.code()
+            _raise_for(code is self._codes.RESOURCE_EXHAUSTED, True, f"{code.name}: {error.details()}")
+
+
+_DOORS: dict[str, Callable[[str, int], Door]] = {"http": _Http, "grpc": _Grpc}
+
+
+def _raise_for(full: bool, failed: bool, why: str) -> None:
+    """Raise the error of an answer, if it is one."""
+    if full:
+        raise QueueFullError(f"the server refused a request: {why}")
+    if failed:
+        raise EngineError(f"the server failed a request: {why}")
