@@ -59,6 +59,9 @@ SharedMemory = Annotated[
     ),
 ]
 Name = Annotated[str, typer.Option(metavar="NAME", help="The server's name in its metadata.")]
+Tracing = Annotated[
+    bool, typer.Option("--tracing", help="Trace predictions with OpenTelemetry, below the clients' spans.")
+]
 Insecure = Annotated[bool, typer.Option("--insecure", help="Listen at addresses that others reach.")]
 
 
@@ -82,6 +85,7 @@ def serve(
     tls_client_ca: ClientCA = None,
     shared_memory: SharedMemory = "",
     name: Name = "pinnace",
+    tracing: Tracing = False,
     insecure: Insecure = False,
 ) -> None:
     """Serve models over HTTP and gRPC.
@@ -94,6 +98,10 @@ def serve(
     from pinnace.server.server import Options, Server
     from pinnace.server.settings import ModelSettings
 
+    if tracing:
+        from pinnace.tracing import instrument
+
+        instrument()
     settings = ModelSettings(
         workers=workers, threads=threads, queue=queue, timeout=timeout, max_batch_size=max_batch_size
     )

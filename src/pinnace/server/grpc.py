@@ -19,6 +19,7 @@ from pinnace.server.access import Access, Scope
 from pinnace.server.failures import RequestError, answer
 from pinnace.server.repository import Repository
 from pinnace.server.shared_memory import SharedMemory, span_of
+from pinnace.server.spans import continued
 from pinnace.types import Array, DataType
 
 SERVICE = "inference.GRPCInferenceService"
@@ -82,10 +83,13 @@ def handlers(repository: Repository, access: Access, memory: SharedMemory) -> gr
     return grpc.method_handlers_generic_handler(SERVICE, made)
 
 
+def _metadata(context: Any) -> dict[str, str]:
+    return {key: str(value) for key, value in context.invocation_metadata() or ()}
+
+
 def _check(access: Access, scope: Scope, context: Any) -> None:
     """Raise AccessError unless the metadata of a call have a token with a scope."""
-    metadata = dict(context.invocation_metadata() or ())
-    access.check(scope, str(metadata.get("authorization", "")))
+    access.check(scope, _metadata(context).get("authorization", ""))
 
 
 def _answering(method: _Method, access: Access, scope: Scope) -> _Method:
@@ -173,7 +177,8 @@ class _Service:
 
     async def infer(self, request: Any, context: Any) -> Any:
         decoded = _decoded(request, self._memory)
-        result = await inference.infer(self._repository, decoded, self._memory, context.time_remaining())
+        with continued(_metadata(context)):
+            result = await inference.infer(self._repository, decoded, self._memory, context.time_remaining())
         return _encoded(result, request.id)
 
     async def stream(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:

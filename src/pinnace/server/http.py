@@ -24,6 +24,7 @@ from pinnace.server.failures import RequestError, UnavailableError, answer
 from pinnace.server.repository import Repository
 from pinnace.server.settings import ModelSettings
 from pinnace.server.shared_memory import SharedMemory, Span, span_of
+from pinnace.server.spans import continued
 
 _LENGTH = "Inference-Header-Content-Length"
 """The header with the bytes of JSON before the raw tensors."""
@@ -214,7 +215,8 @@ class _Api:
 
     async def infer(self, request: Request) -> Response:
         decoded, binary = _decoded(await request.body(), request, self._memory)
-        result = await _unless_gone(request, inference.infer(self._repository, decoded, self._memory))
+        with continued(request.headers):
+            result = await _unless_gone(request, inference.infer(self._repository, decoded, self._memory))
         return _encoded(result, decoded.id, binary, request.headers.get("accept-encoding", ""))
 
 

@@ -187,7 +187,7 @@ class Server:
         http = uvicorn.Server(
             uvicorn.Config(
                 application(self.repository, options.max_bytes, self._access, self._memory),
-                lifespan="off", log_config=None, access_log=False, server_header=False,
+                lifespan="off", log_config=None, log_level="error", access_log=False, server_header=False,
                 limit_concurrency=options.max_connections,
                 timeout_graceful_shutdown=int(options.drain),
                 ssl_certfile=options.certificate, ssl_keyfile=options.key,
