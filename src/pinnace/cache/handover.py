@@ -28,11 +28,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
-from weakref import WeakSet, finalize
+from weakref import finalize
 
 from pinnace.cache import entry as entries
 from pinnace.cache.entry import Damaged, Entry
 from pinnace.cache.store import Store
+from pinnace.engines.forks import renewed_by_forks
 from pinnace.errors import ConfigError, ModelStateError
 from pinnace.weights.digest import digest
 
@@ -85,29 +86,17 @@ class Offer:
         waiting = threading.Thread(target=_serve, args=(listening, terms), name="pinnace-offer", daemon=True)
         waiting.start()
         self._end = finalize(self, _end, listening, self._pidfds, waiting, os.getpid())
-        _offers.add(self)
+        renewed_by_forks(self)
 
     def close(self) -> None:
         """Stop serving. Processes that have the weights keep them."""
         self._end()
 
-    def forget(self) -> None:
+    def renew(self) -> None:
         """Drop the parent's offer in a forked child."""
-        self._end.detach()
-        self._listening.close()
-        _close(self._pidfds)
-
-
-_offers: WeakSet[Offer] = WeakSet()
-
-
-def _after_fork() -> None:
-    for offer in list(_offers):
-        offer.forget()
-    _offers.clear()
-
-
-os.register_at_fork(after_in_child=_after_fork)
+        if self._end.detach() is not None:  # else an earlier fork has dropped it
+            self._listening.close()
+            _close(self._pidfds)
 
 
 def admitted(text: str) -> dict[int, int]:

@@ -26,6 +26,7 @@ from pinnace import (
     ModelType,
     RunnerConfig,
     Tensor,
+    TensorMeta,
 )
 from pinnace import __version__ as __version__
 from pinnace import errors as e
@@ -177,14 +178,8 @@ Port = tuple[str, int, tuple[int, ...], int]
 """Name, element type, shape and layout."""
 
 
-def inputs(model: BaseModel) -> list[Port]:
-    """Return the inputs with the shapes that they have now."""
-    return [(t.name, t.dtype.value, tuple(t.shape), t.format.value) for t in model.get_inputs()]
-
-
-def outputs(model: BaseModel) -> list[Port]:
-    """Return the outputs with the shapes that are known."""
-    return [(t.name, t.dtype.value, tuple(t.shape), t.format.value) for t in model.get_outputs()]
+def ports(tensors: Sequence[Tensor | TensorMeta]) -> list[Port]:
+    return [(t.name, t.dtype.value, tuple(t.shape), t.format.value) for t in tensors]
 
 
 def array(memory: memoryview, kind: int, shape: list[int]) -> Array:

@@ -22,7 +22,7 @@ import numpy as np
 
 from pinnace.errors import DeviceUnavailableError, EngineError
 from pinnace.serving.channel import Channel, DTypes, Message, Slot, decode_error, decode_ports
-from pinnace.serving.replicas import Cancellation, Replica, ReplicaLostError, T, Take
+from pinnace.serving.replicas import Replica, ReplicaExecution, ReplicaLostError, T, Take
 from pinnace.types import Array
 
 SLOTS = 2
@@ -103,7 +103,7 @@ class ProcessReplica(Replica):
         self._printed.seek(0)
         return self._printed.read().decode(errors="replace")
 
-    def run(self, arrays: Sequence[Array], take: Take[T], cancellation: Cancellation) -> T:
+    def run(self, arrays: Sequence[Array], take: Take[T], execution: ReplicaExecution) -> T:
         with self._changed:
             number = self._free.pop()
         slot = self._slots[number]
@@ -111,7 +111,7 @@ class ProcessReplica(Replica):
             shapes = [array.shape for array in arrays]
             for view, array in zip(slot.inputs.views(shapes, self._inputs), arrays, strict=True):
                 np.copyto(view, array)
-            answer = self._answer(number, {"run": number, "shapes": shapes}, cancellation)
+            answer = self._answer(number, {"run": number, "shapes": shapes}, execution)
             if "error" in answer:
                 raise decode_error(answer["error"], self.device)
             return take(slot.outputs.views(answer["shapes"], self._outputs))
@@ -121,13 +121,13 @@ class ProcessReplica(Replica):
             with self._changed:
                 self._free.append(number)
 
-    def _answer(self, number: int, message: Message, cancellation: Cancellation) -> Message:
+    def _answer(self, number: int, message: Message, execution: ReplicaExecution) -> Message:
         """Wait for the answer of a slot; one of the waiting threads receives the answers for all of them."""
         with self._changed, suppress(OSError):  # the wait below detects that it is gone
             self._sent += 1
             message["request"] = self._sent
             self._control.send(message)
-        cancellation.connect(partial(self._stop, message["request"]))
+        execution.stop_by(partial(self._stop, message["request"]))
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: number in self._answers or self._gone or not self._receiving)

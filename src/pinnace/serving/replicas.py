@@ -47,28 +47,6 @@ class ReplicaLostError(Exception):
         self.harmless = harmless
 
 
-class Cancellation:
-    """The wish to stop a request, which may come before a replica has it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()  # reentrant: a signal handler may cancel a request
-        self._stop: Callable[[], None] | None = None
-        self.requested = False
-
-    def connect(self, stop: Callable[[], None] | None) -> None:
-        """Stop the request by this function, at once if that was requested before; None after its end."""
-        with self._lock:
-            self._stop = stop
-            if self.requested and stop is not None:
-                stop()
-
-    def request(self) -> None:
-        with self._lock:
-            self.requested = True
-            if self._stop is not None:
-                self._stop()
-
-
 class Replica(ABC):
     """A copy of a model outside of this process. `device` and `pid` are its current ones, or its last.
 
@@ -94,10 +72,10 @@ class Replica(ABC):
         """Free what this process shares with the replica, which has ended."""
 
     @abstractmethod
-    def run(self, arrays: Sequence[Array], take: Take[T], cancellation: Cancellation) -> T:
+    def run(self, arrays: Sequence[Array], take: Take[T], execution: ReplicaExecution) -> T:
         """Compute, and return `take(results)`. Raises `ReplicaLostError`, and errors of the replica.
 
-        If it can be stopped, it connects `cancellation` with the way to do so.
+        If it can be stopped, it tells `execution` how, by `stop_by`.
         """
 
     @abstractmethod
@@ -185,31 +163,31 @@ class ReplicaSet:
             self._leaving = True
             self._changed.notify_all()
 
-    def run(self, arrays: Sequence[Array], take: Take[T], cancellation: Cancellation) -> T:
+    def run(self, arrays: Sequence[Array], take: Take[T], execution: ReplicaExecution) -> T:
         """Compute on one of the replicas, and return `take(results)`.
 
         Raises errors of the replica, `DeviceUnavailableError` if replicas died over the request or none is
-        left, `ModelStateError`, and `EngineError` after a `cancellation`.
+        left, `ModelStateError`, and `EngineError` if `execution` is stopped.
         """
         tried = 0
         while True:
-            replica = self._taken(cancellation)
+            replica = self._taken(execution)
             try:
-                return replica.run(arrays, take, cancellation)
+                return replica.run(arrays, take, execution)
             except ReplicaLostError as lost:
                 self._lose(replica)
                 tried += not lost.harmless
                 if tried == _TRIES:
                     raise DeviceUnavailableError(f"{lost} while it computed this request") from None
             finally:
-                cancellation.connect(None)
+                execution.stop_by(None)
                 with self._changed:
                     replica.running -= 1
                     self._changed.notify_all()
             with self._changed:
                 self.retried += 1
 
-    def _taken(self, cancellation: Cancellation) -> Replica:
+    def _taken(self, execution: ReplicaExecution) -> Replica:
         since = monotonic()
         with self._changed:
             while True:
@@ -220,7 +198,7 @@ class ReplicaSet:
                     return replica
                 if up:
                     since = monotonic()
-                elif cancellation.requested:
+                elif execution.is_stopped:
                     raise EngineError("the request was stopped while it waited for a device")
                 elif self._leaving:
                     raise ModelStateError("the model was closed while this request waited for a device")
@@ -334,14 +312,19 @@ def _end(owner: int, replicas: Sequence[Replica], on_close: Callable[[], None] |
 
 
 class ReplicaExecution:
-    """See `Execution`. The state of the model stays with the replicas."""
+    """See `Execution`. The state of the model stays with the replicas.
+
+    `stop` may come before a replica has the request.
+    """
 
     def __init__(self, replicas: ReplicaSet) -> None:
-        self._replicas, self._cancellation = replicas, Cancellation()
+        self._replicas = replicas
         self.state: State = [np.empty(0)] * replicas.keeps
+        self._lock = threading.RLock()  # reentrant: a signal handler may cancel a request
+        self._stop: Callable[[], None] | None = None
+        self.is_stopped = False
 
     def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
-
         def take(results: Sequence[Array]) -> list[Array]:
             if outputs is None:
                 return [np.array(result) for result in results]
@@ -352,10 +335,20 @@ class ReplicaExecution:
         return self.compute(arrays, take)
 
     def compute(self, arrays: Sequence[Array], take: Take[T]) -> T:
-        return self._replicas.run(arrays, take, self._cancellation)
+        return self._replicas.run(arrays, take, self)
 
     def stop(self, for_good: bool = False) -> None:
-        self._cancellation.request()
+        with self._lock:
+            self.is_stopped = True
+            if self._stop is not None:
+                self._stop()
+
+    def stop_by(self, stop: Callable[[], None] | None) -> None:
+        """Let this function stop the request, at once if it is stopped already; None after its end."""
+        with self._lock:
+            self._stop = stop
+            if self.is_stopped and stop is not None:
+                stop()
 
 
 class PartWorker(Worker):

@@ -188,6 +188,7 @@ def _work(pool: weakref.ref[WorkerThreads], worker: Worker) -> None:
     while worker.wake.get() and (workers := pool()) is not None:
         workers._serve(worker)
         del workers
+    worker.wake.put(False)  # a second thread exists if Ctrl-C interrupted the start of the first
 
 
 def _dismiss(workers: Iterable[Worker]) -> None:

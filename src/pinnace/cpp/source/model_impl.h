@@ -78,8 +78,8 @@ class ModelImpl {
     model_ = Held(built);
     predict_ = Held(python::Attribute(built, "predict"));
     device_is_host_ = Number(Call("shares_memory", built).get()) != 0;
-    inputs_ = Made("inputs");
-    outputs_ = kinds_ = Made("outputs");
+    inputs_ = Made("get_inputs");
+    outputs_ = kinds_ = Made("get_outputs");
   }
 
   bool built() const { return static_cast<bool>(model_); }
@@ -96,10 +96,10 @@ class ModelImpl {
     Try([&] { Method(model.ref(), "close"); });
   }
 
-  // Returns new tensors for the inputs or outputs.
-  std::vector<MSTensor> Made(const char *which) const {
+  // Returns new tensors for what the method `get_inputs` or `get_outputs` of the model returns.
+  std::vector<MSTensor> Made(const char *method) const {
     std::vector<MSTensor> tensors;
-    Each(Call(which, model()), [&](PyObject *port) {
+    Each(Call("ports", Method(model(), method)), [&](PyObject *port) {
       std::vector<int64_t> shape;
       Each(Ref::Of(PyTuple_GetItem(port, 2)), [&](PyObject *size) { shape.push_back(Number(size)); });
       tensors.emplace_back(std::make_shared<MSTensor::Impl>(
@@ -145,9 +145,9 @@ class ModelImpl {
 
   void Resize(const std::vector<MSTensor> &inputs, const std::vector<std::vector<int64_t>> &dims) {
     Call("resize", model(), static_cast<int64_t>(inputs.size()), dims);
-    std::vector<MSTensor> resized = Made("inputs");
+    std::vector<MSTensor> resized = Made("get_inputs");
     for (size_t i = 0; i < inputs_.size(); ++i) inputs_[i].SetShape(resized[i].Shape());
-    outputs_ = kinds_ = Made("outputs");
+    outputs_ = kinds_ = Made("get_outputs");
   }
 
   std::vector<MSTensor> inputs() const { return inputs_; }

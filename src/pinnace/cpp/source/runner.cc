@@ -30,11 +30,11 @@ Status ModelParallelRunner::Init(const void *model_data, size_t data_size,
 }
 
 std::vector<MSTensor> ModelParallelRunner::GetInputs() {
-  return Tried([&] { return impl_->Made("inputs"); });
+  return Tried([&] { return impl_->Made("get_inputs"); });
 }
 
 std::vector<MSTensor> ModelParallelRunner::GetOutputs() {
-  return Tried([&] { return impl_->Made("outputs"); });
+  return Tried([&] { return impl_->Made("get_outputs"); });
 }
 
 Status ModelParallelRunner::Predict(const std::vector<MSTensor> &inputs, std::vector<MSTensor> *outputs,

@@ -18,7 +18,7 @@ from pinnace.serving.ray.actor import LACKING, Actor, Order
 from pinnace.serving.ray.membership import membership
 from pinnace.serving.ray.models import Cargo
 from pinnace.serving.ray.nodes import ActorResources, share
-from pinnace.serving.replicas import Cancellation, Replica, ReplicaLostError, ReplicaSet, T, Take
+from pinnace.serving.replicas import Replica, ReplicaExecution, ReplicaLostError, ReplicaSet, T, Take
 from pinnace.types import Array, Buffer
 
 _PATIENCE = 60.0  # seconds for Ray to place actors, and for one to come back when none is left
@@ -87,7 +87,7 @@ class ActorReplica(Replica):
         self.device, self.pid = said["device"], said["pid"]
         return said
 
-    def run(self, arrays: Sequence[Array], take: Take[T], cancellation: Cancellation) -> T:
+    def run(self, arrays: Sequence[Array], take: Take[T], execution: ReplicaExecution) -> T:
         """See `Replica`; the results are read-only, in Ray's memory. Ray stops no method that runs."""
         arrays = [np.asarray(array, order="C") for array in arrays]  # others are pickled and copied twice
         try:
