@@ -76,7 +76,7 @@ def table() -> Mapping[tuple[str, str, str, Dialect | None], Rule]:
     for package in (RULES, DECOMPOSITIONS):
         for found in iter_modules(import_module(f"pinnace.converter.{package}").__path__):
             module = import_module(f"pinnace.converter.{package}.{found.name}")
-            entered = {entry.lowering for entry in _TABLE.values()}
+            entered = {entry.lowering for entry in [*_TABLE.values()]}  # other threads may enter theirs
             for n, f in vars(module).items():
                 own = n[0].isupper() and isfunction(f) and f.__module__ == module.__name__
                 if own and f not in entered:
