@@ -17,7 +17,7 @@ what the lowering needs:
 * `Tensors`: a tuple of tensors.
 * `Items`: a tuple of whatever it holds.
 * `Dtype`: an element type known now.
-* `Literal[...]`: one of these values; `Annotated[str, OneOf(table)]`: a key of a table, of which it becomes
+* `Literal[...]`: one of these values; `Annotated[str, table]`: a key of a table, of which it becomes
   the value. Other values are refused by name.
 * `Value`: whatever it is.
 
@@ -82,16 +82,6 @@ _CONVERT: dict[Any, Callable[[Builder, Value], Value]] = {
 }
 
 
-class OneOf:
-    """`Annotated[str, OneOf(table)]` is the type of an argument that is a key of a table.
-
-    Its value, here a string, goes to the lowering.
-    """
-
-    def __init__(self, table: Mapping[object, Value]) -> None:
-        self.table = table
-
-
 def _chosen(table: Mapping[object, Value], b: Builder, value: Value) -> Value:
     key = _CONVERT[type(next(iter(table)))](b, value)
     if key not in table:
@@ -99,29 +89,17 @@ def _chosen(table: Mapping[object, Value], b: Builder, value: Value) -> Value:
     return table[key]
 
 
-_NAMES = (
-    ("format", "data_format"),
-    ("dim", "dims", "axis"),
-    ("keep_dims", "keepdim"),
-    ("op", "op_type"),
-    ("reduce", "reduction"),
-    ("return_inverse", "return_idx"),
-    ("kernel_size", "ksize", "ksizes"),
-    ("stride", "strides"),
-    ("dilation", "dilations"),
-    ("padding", "pads"),
-    ("output_size", "output_shape"),
-    ("group", "groups"),
-    ("transpose_a", "transpose_x1", "adj_x1"),
-    ("transpose_b", "transpose_x2", "adj_x2"),
-    ("adjoint_st", "adjoint_a"),
-    ("adjoint_dt", "adjoint_b"),
-)
+_NAMES = """
+format data_format, dim dims axis, keep_dims keepdim, op op_type, reduce reduction, return_inverse return_idx,
+kernel_size ksize ksizes, stride strides, dilation dilations, padding pads, output_size output_shape,
+group groups, transpose_a transpose_x1 adj_x1, transpose_b transpose_x2 adj_x2, adjoint_st adjoint_a,
+adjoint_dt adjoint_b
+"""
 """Names that MindSpore has given to one argument, in its versions, and in its export."""
 
 
-def _also(name: str) -> tuple[str, ...]:
-    return next((names for names in _NAMES if name in names), (name,))
+def _also(name: str) -> Sequence[str]:
+    return next((names.split() for names in _NAMES.split(",") if name in names.split()), (name,))
 
 
 @typing.dataclass_transform(kw_only_default=True)
@@ -283,8 +261,7 @@ def _parameter(p: inspect.Parameter, hint: Any, all_names: set[str]) -> _Paramet
 
 def _converter(hint: Any) -> Callable[[Builder, Value], Value] | None:
     if typing.get_origin(hint) is Annotated:
-        (one_of,) = hint.__metadata__
-        return partial(_chosen, one_of.table)
+        return partial(_chosen, *hint.__metadata__)
     if typing.get_origin(hint) is Literal:
         return partial(_chosen, {value: value for value in typing.get_args(hint)})
     return _CONVERT.get(hint)

@@ -19,7 +19,7 @@ from pinnace.graph.builder import Builder
 from pinnace.graph.failures import RankUnknown, Unsupported
 from pinnace.ops.builder import LoweringBuilder
 from pinnace.ops.families import find
-from pinnace.ops.mindspore import norm
+from pinnace.ops.mindspore import norm, quantized
 from pinnace.ops.mindspore.attention import rotary_position_embedding, written
 from pinnace.ops.mindspore.quantized import dequantizing, stored
 from pinnace.ops.table import TABLE, Dtype, Lowering, Primitive, Tensor
@@ -79,7 +79,6 @@ def _items(attributes: Mapping[str, Value], name: str) -> tuple[Any, ...]:
 
 
 def custom(*names: str, unused: str = "") -> Callable[[Lowering], Lowering]:
-
     def enter(lowering: Lowering) -> Lowering:
         for name in names:
             row = Custom(f"{PREFIX}{name}", Dialect.MINDSPORE, lowering, frozenset(unused.split()))
@@ -93,9 +92,6 @@ def _mindspore(op: Builder, name: str, *inputs: Value) -> Value:
     row = find(Dialect.MINDSPORE, name)
     assert row is not None
     return row.lower(op, inputs, {})
-
-
-# -- normalization and activation ------------------------------------------------------------------
 
 
 @custom("RmsNorm", "FusedRmsNormNZ")
@@ -122,9 +118,6 @@ def gelu(op: Builder, x: Tensor) -> Value:
     cube = x * x * x
     inner = (x + cube * 0.044715) * (2 * float(np.sqrt(2 / np.pi)))
     return x * op.Sigmoid(inner)
-
-
-# -- rotary positions ------------------------------------------------------------------------------
 
 
 @custom("RotaryMul")
@@ -170,9 +163,6 @@ def norm_and_rotary(
         )
 
     return turned(q, gamma_q), turned(k, gamma_k)
-
-
-# -- attention -------------------------------------------------------------------------------------
 
 
 _LONGEST = 65536
@@ -277,9 +267,6 @@ def scatter(
     return written(op, var, indices, updates, axis)
 
 
-# -- products and integers -------------------------------------------------------------------------
-
-
 @custom("MatMulV2")
 def matmul(
     op: Builder, x1: Tensor, x2: Tensor, transpose_x1: bool = False, transpose_x2: bool = False
@@ -313,26 +300,14 @@ def ascend_dequant(op: Builder, x: Tensor, deq_scale: Tensor) -> Value:
 
 
 @custom("QuantBatchMatmul", "QuantBatchMatmulV3")
-def quant_batch_matmul(
-    op: Builder,
-    x1: Tensor,
-    x2: Tensor,
-    scale: Tensor,
-    offset: Tensor | None = None,
-    bias: Tensor | None = None,
-    pertoken_scale: Tensor | None = None,
-    transpose_x1: bool = False,
-    transpose_x2: bool = False,
-    dtype: Dtype = FLOAT16,
-) -> Value:
+def quant_batch_matmul(op: Builder, given: quantized.QuantizedProduct) -> Value:
     """As MindSpore's QuantBatchMatmul; an offset, which is for results of int8, must be 0."""
-    known = None if offset is None else op.known(offset)
-    if offset is not None and (known is None or np.any(known)):
+    known = None if given.offset is None else op.known(given.offset)
+    if given.offset is not None and (known is None or np.any(known)):
         raise Unsupported("has an offset other than a constant of 0")
-    given = (x1, x2, scale, None, bias, pertoken_scale, transpose_x1, transpose_x2, dtype)
-    if dtype not in (FLOAT, FLOAT16, ir.DataType.BFLOAT16):
-        raise Unsupported(f"results in {dtype.name.lower()}, but only floats are supported")
-    return _mindspore(op, "QuantBatchMatmul", *given)
+    if given.dtype not in (FLOAT, FLOAT16, ir.DataType.BFLOAT16):
+        raise Unsupported(f"results in {given.dtype.name.lower()}, but only floats are supported")
+    return quantized.quant_batch_matmul(op, given.but(offset=None))
 
 
 @custom("UnsortedSegmentSum")

@@ -15,7 +15,7 @@ from pinnace.ops.lite.math import lite, lites
 from pinnace.ops.mindspore import boxes as mindspore
 from pinnace.ops.mindspore import image
 from pinnace.ops.mindspore.math import is_float
-from pinnace.ops.table import Floats, Ints, Lowering, OneOf, Tensor
+from pinnace.ops.table import Floats, Ints, Lowering, Tensor
 from pinnace.ops.values import FLOAT, INT64, Value
 from pinnace.program import Layout
 
@@ -33,8 +33,8 @@ def _resize(
     target: Tensor | None = None,
     new_height: int = 0,
     new_width: int = 0,
-    method: Annotated[str, OneOf(_METHODS)] = "linear",
-    coordinate_transform_mode: Annotated[str, OneOf(_COORDINATES)] = "asymmetric",
+    method: Annotated[str, _METHODS] = "linear",
+    coordinate_transform_mode: Annotated[str, _COORDINATES] = "asymmetric",
     nearest_mode: int = 0,
     cubic_coeff: float = -0.75,
     exclude_outside: int = 0,

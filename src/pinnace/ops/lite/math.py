@@ -16,7 +16,7 @@ from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.ops.mindspore import quantized
 from pinnace.ops.mindspore.math import is_float, promoted
-from pinnace.ops.table import Ints, OneOf, Tensor, formulas, primitive, primitives
+from pinnace.ops.table import Ints, Tensor, formulas, primitive, primitives
 from pinnace.ops.values import FLOAT, INT32, Value
 from pinnace.program import Dialect
 
@@ -115,7 +115,7 @@ def _lower_clip(
 
 
 @lite("Eltwise")
-def _eltwise(op: Builder, x: Tensor, y: Tensor, mode: Annotated[str, OneOf(_ELTWISE)]) -> Value:
+def _eltwise(op: Builder, x: Tensor, y: Tensor, mode: Annotated[str, _ELTWISE]) -> Value:
     """Mul, Add or Max, by mode."""
     return op.op(mode, x, y)
 
@@ -132,7 +132,7 @@ def _reduce_fusion(
     op: Builder,
     x: Tensor,
     axes: Ints = (),
-    mode: Annotated[str, OneOf(_REDUCTIONS)] = "ReduceMean",
+    mode: Annotated[str, _REDUCTIONS] = "ReduceMean",
     keep_dims: bool = False,
     reduce_to_end: bool = False,
     coeff: float = 0.0,

@@ -57,9 +57,6 @@ class _Layout:
         return op.reshape(y, [op.dim(y, 0), op.dim(y, 1), -1]) if self.result in ("BSH", "SBH") else y
 
 
-# -- scores ----------------------------------------------------------------------------------------
-
-
 def _scores(op: LoweringBuilder, q: Tensor, k: Tensor) -> Tensor:
     """Products of all queries and keys (batch, heads, queries, keys); fewer heads of keys serve in groups."""
     return _grouped_product(op, q, op.transpose(k, (0, 1, 3, 2)))
@@ -138,9 +135,6 @@ class _Masking(Arguments):
 
 def _mixed(op: LoweringBuilder, scores: Tensor, v: Tensor) -> Tensor:
     return _grouped_product(op, op.Softmax(scores, axis=-1), v)
-
-
-# -- attention -------------------------------------------------------------------------------------
 
 
 @primitive("FlashAttentionScore", unused="inner_precise")
@@ -228,9 +222,6 @@ def attention_for_inference(
     return (y, op.constant(np.zeros(1, np.float32))) if stage == "both" else y
 
 
-# -- rotary positions ------------------------------------------------------------------------------
-
-
 def _turned(op: Builder, x: Tensor) -> Tensor:
     """The second half negative and before the first."""
     first, second = op.ops("Split", 2, x, axis=-1, num_outputs=2)
@@ -265,9 +256,6 @@ def _by_heads(op: LoweringBuilder, x: Tensor, cos: Tensor, sin: Tensor, size: in
     heads = op.reshape(x, [*lead, -1, size])
     cosines, sines = [op.Unsqueeze(t, [-2]) if op.rank(t) < op.rank(heads) else t for t in (cos, sin)]
     return op.reshape(rotary_position_embedding(op, heads, cosines, sines), [*lead, op.dim(x, -1)])
-
-
-# -- caches ----------------------------------------------------------------------------------------
 
 
 @primitive("ReshapeAndCache")

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.graph.windows import reach, shared
@@ -65,16 +63,13 @@ def reached(
     if "auto_pad" not in padding or all(s <= k + 1 for s, k in zip(steps, kernel, strict=True)):
         return x
     axes = list(range(2, op.rank(x)))
-    ends = op.vector([_end(op, op.dim(x, a), k, s) for a, k, s in zip(axes, kernel, steps, strict=True)])
-    return op.Slice(x, [0] * len(axes), ends, axes)
-
-
-def _end(op: Builder, length: int | Tensor, kernel: int, step: int) -> Value:
-    """The end of the last window; beyond the image where it is padded."""
-    if isinstance(length, int):
-        return (length - 1) // step * step + kernel
-    windows = (length - 1) / op.constant(step, np.int64)
-    return windows * op.constant(step, np.int64) + kernel
+    ends = []
+    for axis, size, step in zip(axes, kernel, steps, strict=True):
+        length = op.dim(x, axis)
+        # Of integers Div rounds, too. The end of the last window is beyond the image where that is padded.
+        before = (length - 1) // step if isinstance(length, int) else (length - 1) / step
+        ends.append(before * step + size)
+    return op.Slice(x, [0] * len(axes), op.vector(ends), axes)
 
 
 _LAST = ("1", "NHWC", "NDHWC")

@@ -12,7 +12,7 @@ from pinnace.graph.failures import Unsupported
 from pinnace.graph.room import room
 from pinnace.ops import binding
 from pinnace.ops.mindspore.conv import reached, window
-from pinnace.ops.table import Dims, Ints, OneOf, Tensor, Tensors, formulas, primitive, primitives
+from pinnace.ops.table import Dims, Ints, Tensor, Tensors, formulas, primitive, primitives
 from pinnace.ops.values import FLOAT, FLOAT16, Value
 
 _SAMPLING = {"0": "linear", "1": "nearest", "bilinear": "linear", "nearest": "nearest"}
@@ -97,8 +97,8 @@ def _grid_sampler2_d(
     op: Builder,
     x: Tensor,
     grid: Tensor,
-    interpolation_mode: Annotated[str, OneOf(_SAMPLING)] = "linear",
-    padding_mode: Annotated[str, OneOf(_PADS)] = "zeros",
+    interpolation_mode: Annotated[str, _SAMPLING] = "linear",
+    padding_mode: Annotated[str, _PADS] = "zeros",
     align_corners: bool = False,
 ) -> Value:
     return op.GridSample(

@@ -15,7 +15,7 @@ from pinnace.graph.room import room
 from pinnace.ops import binding
 from pinnace.ops.mindspore.array import along, counting, filled
 from pinnace.ops.mindspore.math import beside
-from pinnace.ops.table import Dims, Ints, OneOf, Tensor, formulas, primitive, primitives
+from pinnace.ops.table import Dims, Ints, Tensor, formulas, primitive, primitives
 from pinnace.ops.values import BOOL, INT32, INT64, Value
 
 
@@ -72,7 +72,7 @@ def _index_add_ext(
     op: Builder, x: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Value = 1
 ) -> Value:
     source = source * op.cast(op.operand(alpha, source), op.dtype(source)) if op.known(alpha) != 1 else source
-    return added_slices(op, x, index, source, dim)
+    return put_slices(op, x, index, source, dim, "add")
 
 
 @primitive("IndexSelect")
@@ -105,12 +105,7 @@ def _non_zero_ext(op: Builder, x: Tensor) -> Value:
 
 @primitive("Scatter", "ScatterValue")
 def _scatter(
-    op: Builder,
-    x: Tensor,
-    dim: int,
-    index: Tensor,
-    src: Value,
-    reduce: Annotated[str, OneOf(_REDUCTIONS)] = "none",
+    op: Builder, x: Tensor, dim: int, index: Tensor, src: Value, reduce: Annotated[str, _REDUCTIONS] = "none"
 ) -> Value:
     """ScatterElements; the source may be larger than the index."""
     return scattered(op, x, dim, index, cropped(op, src, index), reduce)
@@ -133,7 +128,7 @@ def _tensor_scatter_elements(
     indices: Tensor,
     updates: Tensor,
     axis: int = 0,
-    reduce: Annotated[str, OneOf(_REDUCTIONS)] = "none",
+    reduce: Annotated[str, _REDUCTIONS] = "none",
 ) -> Value:
     return scattered(op, x, axis, indices, updates, reduce)
 
@@ -220,15 +215,12 @@ def cropped(op: Builder, x: Value, like: Tensor) -> Value:
     return op.Slice(x, [0] * rank, op.Shape(like), list(range(rank)))
 
 
-def added_slices(op: Builder, x: Tensor, index: Tensor, source: Tensor, axis: int) -> Tensor:
-    """The slices of `source` added to those of `x` that the index names."""
-    return scattered(op, x, axis, _spread(op, index, source, axis), source, "add")
-
-
-def _spread(op: Builder, index: Tensor, like: Tensor, axis: int) -> Tensor:
-    """An index of slices, as one for every element of `like`."""
-    column = along(op, places(op, index), op.axis(axis, like), op.rank(like))
-    return op.Expand(column, op.Shape(like))
+def put_slices(
+    op: Builder, x: Tensor, index: Tensor, source: Tensor, axis: int, reduction: str = "none"
+) -> Tensor:
+    """The slices of `source` in the place of those of `x` that the index names, or added to them."""
+    column = along(op, places(op, index), op.axis(axis, source), op.rank(source))
+    return scattered(op, x, axis, op.Expand(column, op.Shape(source)), source, reduction)
 
 
 @primitive("IndexFillScalar", "IndexFillTensor", "IndexFill")
@@ -258,11 +250,6 @@ def put(op: Builder, x: Tensor, index: Tensor, source: Tensor, accumulate: bool 
     elements, index, source = (op.reshape(t, [-1]) for t in (x, index, source))
     flat = scattered(op, elements, 0, index, source, "add" if accumulate else "none")
     return op.Reshape(flat, op.Shape(x))
-
-
-def copied_slices(op: Builder, x: Tensor, index: Tensor, source: Tensor, axis: int) -> Tensor:
-    """The slices of `source` in the place of those of `x` that the index names."""
-    return scattered(op, x, axis, _spread(op, index, source, axis), source)
 
 
 @primitives({"InplaceAdd": ("add", 1), "InplaceSub": ("add", -1), "InplaceUpdate": ("none", 1)})

@@ -215,6 +215,10 @@ formulas(
             op, op.Unsqueeze(x, [-2]) - op.Unsqueeze(y, [-3]), p, [-1], False
         ),
         "Det MatrixDeterminant": lambda op, x: op.Det(x),
+        "MatrixInverse MatrixInverseExt": lambda op, x, adjoint=False: inverse(
+            op, flipped(op, x) if adjoint else x
+        ),
+        "MatrixSolve": lambda op, x, rhs, adjoint=False: solved(op, flipped(op, x) if adjoint else x, rhs),
         "MatMulExt BatchMatMulExt Mm Mv Dot Vdot": lambda op, x, y: op.MatMul(*promoted(op, x, y)),
         "Trace TraceExt": lambda op, x: trace(op, x, 0, 0, 1),
     }
@@ -286,16 +290,6 @@ def _cholesky_solve(op: Builder, right: Tensor, factor: Tensor, upper: bool = Fa
     half = triangle(op, factor, upper)
     first, second = (flipped(op, half), half) if upper else (half, flipped(op, half))
     return solved(op, second, solved(op, first, right))
-
-
-@primitive("MatrixInverse", "MatrixInverseExt")
-def _matrix_inverse(op: Builder, x: Tensor, adjoint: bool = False) -> Value:
-    return inverse(op, flipped(op, x) if adjoint else x)
-
-
-@primitive("MatrixSolve")
-def _matrix_solve(op: Builder, matrix: Tensor, rhs: Tensor, adjoint: bool = False) -> Value:
-    return solved(op, flipped(op, matrix) if adjoint else matrix, rhs)
 
 
 @primitive("MatrixTriangularSolve")

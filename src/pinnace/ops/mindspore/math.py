@@ -61,17 +61,6 @@ def _of_floats(op: Builder, op_type: str, x: Tensor) -> Value:
     return op.op(op_type, floating(op, x))
 
 
-@primitives({"Abs": "Abs", "BitwiseNot Invert": "BitwiseNot", "Neg": "Neg", "Rint": "Round"})
-def _one_operator(op: Builder, op_type: str, x: Tensor) -> Value:
-    return op.op(op_type, x)
-
-
-@primitives({"Ceil": "Ceil", "Floor": "Floor"})
-def _rounded(op: Builder, op_type: str, x: Tensor) -> Value:
-    """{op_type}; nothing for ints."""
-    return op.op(op_type, x) if is_float(op, x) else x
-
-
 def _expm1(op: Builder, x: Tensor) -> Value:
     """Twice Sinh of x / 2 by Exp of x / 2, which is exact near zero."""
     half = op.Max(floating(op, x) * 0.5, -20.0)  # Sinh is infinite far below, where Exp is 0
@@ -81,12 +70,6 @@ def _expm1(op: Builder, x: Tensor) -> Value:
 def _angle(op: Builder, x: Tensor) -> Tensor:
     x = floating(op, x)
     return op.Where(op.IsNaN(x), x, op.Where(op.Less(x, 0.0), op.like(math.pi, x), op.like(0.0, x)))
-
-
-@primitives({"IsInf": "IsInf", "IsNan": "IsNaN"})
-def _strange(op: Builder, op_type: str, x: Tensor) -> Value:
-    """{op_type}; false for ints."""
-    return op.op(op_type, x) if is_float(op, x) else never(op, x)
 
 
 @primitive("Logit")
@@ -157,21 +140,29 @@ def _sinc(op: Builder, x: Tensor) -> Value:
 
 formulas(
     {
+        "Abs": lambda op, x: op.Abs(x),
         "Angle": _angle,
+        "BitwiseNot Invert": lambda op, x: op.BitwiseNot(x),
+        "Ceil": lambda op, x: op.Ceil(x) if is_float(op, x) else x,
         "Eps": lambda op, x: op.Expand(op.like(float(np.finfo(op.dtype(x).numpy()).eps), x), op.Shape(x)),
         "Erfc": lambda op, x: 1 - op.Erf(floating(op, x)),
         "Exp2": exp2,
         "Expm1": _expm1,
+        "Floor": lambda op, x: op.Floor(x) if is_float(op, x) else x,
         "Frac": lambda op, x: x - trunc(op, x),
         "Imag": lambda op, x: op.Expand(op.like(0.0, x), op.Shape(x)),
         "IsFinite": lambda op, x: op.Not(
             op.Or(op.IsInf(x), op.IsNaN(x)) if is_float(op, x) else never(op, x)
         ),
+        "IsInf": lambda op, x: op.IsInf(x) if is_float(op, x) else never(op, x),
+        "IsNan": lambda op, x: op.IsNaN(x) if is_float(op, x) else never(op, x),
         "IsNegInf": lambda op, x: op.IsInf(x, detect_positive=0) if is_float(op, x) else never(op, x),
         "Log10": lambda op, x: op.Log(floating(op, x)) / math.log(10),
         "Log1p": log1p,
         "Log2": lambda op, x: op.Log(floating(op, x)) / math.log(2),
+        "Neg": lambda op, x: op.Neg(x),
         "Real Conj": lambda op, x: x,
+        "Rint": lambda op, x: op.Round(x),
         "Rsqrt": lambda op, x: op.Reciprocal(op.Sqrt(floating(op, x))),
         "Sign": lambda op, x: op.Where(op.IsNaN(x), 0, op.Sign(x)) if is_float(op, x) else op.Sign(x),
         "Sinc": _sinc,

@@ -10,7 +10,7 @@ from pinnace.graph.room import room
 from pinnace.ops.layout import channels_back, channels_first
 from pinnace.ops.mindspore.conv import layout_of
 from pinnace.ops.mindspore.reduce import variance
-from pinnace.ops.table import Ints, Tensor, Tensors, primitive, primitives
+from pinnace.ops.table import Ints, Tensor, Tensors, formulas, primitive, primitives
 from pinnace.ops.values import DOUBLE, FLOAT, Value
 
 
@@ -165,20 +165,6 @@ def _layer_norm_ext(
     )
 
 
-@primitive("LRN")
-def _lrn(
-    op: Builder, x: Tensor, depth_radius: int = 5, bias: float = 1.0, alpha: float = 1.0, beta: float = 0.5
-) -> Value:
-    size = 2 * depth_radius + 1
-    return op.LRN(x, size=size, bias=bias, alpha=alpha * size, beta=beta)
-
-
-@primitive("RmsNorm")
-def _lower_rms_norm(op: Builder, x: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> Value:
-    """Div by the root of the mean square, and Mul: what engines fuse into one; in float32."""
-    return rms_norm(op, x, gamma, epsilon)
-
-
 def _batch_statistics(op: Builder, x: Tensor) -> Tensors:
     return variance(op, x, [0, *range(2, op.rank(x))], 0)[::-1]
 
@@ -218,3 +204,13 @@ def rms_norm(op: Builder, x: Tensor, gamma: Tensor, epsilon: float) -> Tensors:
     wide = x if op.dtype(x) is DOUBLE else op.cast(x, FLOAT)
     root = op.Sqrt(op.ReduceMean(op.Pow(wide, 2.0), range(-op.rank(gamma), 0), keepdims=1) + epsilon)
     return op.cast(wide / root, op.dtype(x)) * op.cast(gamma, op.dtype(x)), op.Reciprocal(root)
+
+
+formulas(
+    {
+        "LRN": lambda op, x, depth_radius=5, bias=1.0, alpha=1.0, beta=0.5: op.LRN(
+            x, size=2 * depth_radius + 1, bias=bias, alpha=alpha * (2 * depth_radius + 1), beta=beta
+        ),
+        "RmsNorm": lambda op, x, gamma, epsilon=1e-6: rms_norm(op, x, gamma, epsilon),
+    }
+)

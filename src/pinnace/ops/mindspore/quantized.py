@@ -12,7 +12,7 @@ from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.ops.mindspore.linalg import flipped
 from pinnace.ops.mindspore.math import is_integer
-from pinnace.ops.table import Dtype, Ints, Tensor, primitive, primitives
+from pinnace.ops.table import Arguments, Dtype, Ints, Tensor, primitive, primitives
 from pinnace.ops.values import FLOAT, FLOAT16, INT8, INT64, UINT8, Value
 
 
@@ -101,27 +101,31 @@ def _fake_quant_per_layer(
     return _nudged(op, x, low, high, _levels(num_bits, symmetric, narrow_range))
 
 
+class QuantizedProduct(Arguments):
+    """Matrices of integers, what they stand for, and the type of their product."""
+
+    x1: Tensor
+    x2: Tensor
+    scale: Tensor
+    offset: Tensor | None = None
+    bias: Tensor | None = None
+    pertoken_scale: Tensor | None = None
+    transpose_x1: bool = False
+    transpose_x2: bool = False
+    dtype: Dtype = FLOAT16
+
+
 @primitive("QuantBatchMatmul")
-def _quant_batch_matmul(
-    op: Builder,
-    x1: Tensor,
-    x2: Tensor,
-    scale: Tensor,
-    offset: Tensor | None = None,
-    bias: Tensor | None = None,
-    pertoken_scale: Tensor | None = None,
-    transpose_x1: bool = False,
-    transpose_x2: bool = False,
-    dtype: Dtype = FLOAT16,
-) -> Value:
-    y = _product(op, x1, x2, transpose_x1, transpose_x2)
+def quant_batch_matmul(op: Builder, given: QuantizedProduct) -> Value:
+    y = _product(op, given.x1, given.x2, given.transpose_x1, given.transpose_x2)
+    bias, offset, token_scale = given.bias, given.offset, given.pertoken_scale
     whole = bias is not None and is_integer(op, bias)
     y = y + op.cast(bias, FLOAT) if bias is not None and whole else y
-    y = y * dequantizing(op, scale)
-    y = y * op.Unsqueeze(op.cast(pertoken_scale, FLOAT), [-1]) if pertoken_scale is not None else y
+    y = y * dequantizing(op, given.scale)
+    y = y * op.Unsqueeze(op.cast(token_scale, FLOAT), [-1]) if token_scale is not None else y
     y = y + op.cast(bias, FLOAT) if bias is not None and not whole else y
     y = y + op.cast(offset, FLOAT) if offset is not None else y
-    return stored(op, y) if dtype is INT8 else op.cast(y, dtype)
+    return stored(op, y) if given.dtype is INT8 else op.cast(y, given.dtype)
 
 
 @primitive("QuantV2")

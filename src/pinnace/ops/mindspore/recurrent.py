@@ -64,11 +64,11 @@ def _dynamic_gruv2(
     none = op.constant(np.zeros(room(1, 3 * hidden), np.float32))
     wide, weights, recurrence, start = [op.cast(t, FLOAT) for t in (x, weight_input, weight_hidden, init_h)]
     given = [none if t is None else op.cast(t, FLOAT) for t in (bias_input, bias_hidden)]
-    biases = [t if t is none else _gate_bias(op, t, 3, order) for t in given]
+    biases = [t if t is none else _gates(op, t, 3, order) for t in given]
     y = op.GRU(
         wide,
-        _gate_rows(op, weights, 3, order),
-        _gate_rows(op, recurrence, 3, order),
+        _gates(op, weights, 3, order),
+        _gates(op, recurrence, 3, order),
         op.Concat(*biases, axis=1),
         None,
         start if op.rank(init_h) == 3 else op.Unsqueeze(start, [0]),
@@ -160,16 +160,11 @@ def _lstm_weights(
     return weights
 
 
-def _gate_rows(op: Builder, x: Tensor, gates: int, order: Ints) -> Tensor:
-    """Weights (inputs, gates * hidden) as ONNX has them, (1, gates * hidden, inputs), in another order."""
-    parts = op.ops("Split", gates, x, axis=-1, num_outputs=gates)
-    return op.Unsqueeze(op.transpose(op.Concat(*[parts[i] for i in order], axis=1), (1, 0)), [0])
-
-
-def _gate_bias(op: Builder, x: Tensor, gates: int, order: Ints) -> Tensor:
-    """(1, gates * hidden), in another order."""
-    parts = op.ops("Split", gates, x, axis=0, num_outputs=gates)
-    return op.Unsqueeze(op.Concat(*[parts[i] for i in order], axis=0), [0])
+def _gates(op: Builder, x: Tensor, count: int, order: Ints) -> Tensor:
+    """Weights (inputs, gates * hidden), or a bias, as ONNX has them: (1, gates * hidden, inputs)."""
+    parts = op.ops("Split", count, x, axis=-1, num_outputs=count)
+    joined = op.Concat(*[parts[i] for i in order], axis=-1)
+    return op.Unsqueeze(op.transpose(joined, (1, 0)) if op.rank(x) == 2 else joined, [0])
 
 
 @primitive("DynamicRNN", unused="is_training")
@@ -197,9 +192,9 @@ def dynamic_rnn(
     # The gates are in the order input, cell, forget, output.
     order = (0, 3, 2, 1)
     own, back = op.ops("Split", 2, w, [op.static_shape(w)[0] - hidden, hidden], axis=0)
-    given = _gate_bias(op, bias, 4, order)
+    given = _gates(op, bias, 4, order)
     both = op.Concat(given, given - given, axis=1)
-    rows = (_gate_rows(op, own, 4, order), _gate_rows(op, back, 4, order))
+    rows = (_gates(op, own, 4, order), _gates(op, back, 4, order))
     y = op.LSTM(x, *rows, both, None, init_h, init_c, hidden_size=hidden)
     y = op.Squeeze(y, [1])
     before = op.Concat(init_h, op.Slice(y, [0], [-1], [0]), axis=0)

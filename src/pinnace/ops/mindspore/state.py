@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pinnace.ops.builder import LoweringBuilder
-from pinnace.ops.mindspore.index import added_slices, copied_slices, index_put, put
+from pinnace.ops.mindspore.index import index_put, put, put_slices
 from pinnace.ops.table import Tensor, lowered, primitive, primitives
 from pinnace.ops.values import Effects, Value
 
@@ -74,12 +74,12 @@ def scatter_rows(b: LoweringBuilder, plain: str, variable: Tensor, indices: Tens
 
 @primitive("IndexAdd", "InplaceIndexAdd", unused="use_lock check_index_bound")
 def _index_add(b: LoweringBuilder, variable: Tensor, index: Tensor, updates: Tensor, *, axis: int) -> Value:
-    return b.memory.assign(variable, added_slices(b, b.memory.read(variable), index, updates, axis))
+    return b.memory.assign(variable, put_slices(b, b.memory.read(variable), index, updates, axis, "add"))
 
 
 @primitive("InplaceIndexCopy")
 def _index_copy(b: LoweringBuilder, variable: Tensor, dim: int, index: Tensor, tensor: Tensor) -> Value:
-    return b.memory.assign(variable, copied_slices(b, b.memory.read(variable), index, tensor, dim))
+    return b.memory.assign(variable, put_slices(b, b.memory.read(variable), index, tensor, dim))
 
 
 @primitive("InplaceIndexPut", "InnerInplaceIndexPut")
