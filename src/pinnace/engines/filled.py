@@ -11,45 +11,13 @@ from pinnace.graph.builder import Builder
 from pinnace.graph.constants import array, constant
 from pinnace.graph.failures import Unsupported
 from pinnace.graph.inference import opset_of
+from pinnace.graph.traits import MICROSOFT, Trait, having
 from pinnace.graph.walk import nodes
 from pinnace.graph.windows import windows
 
-
-def _named(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_OF_ALL = _named(
-    "Add And ArgMax ArgMin BatchNormalization BitShift BitwiseAnd BitwiseOr BitwiseXor CastLike Clip "
-    "CumSum DequantizeLinear Div DynamicQuantizeLinear Einsum Equal GRU Gather GatherElements GatherND "
-    "Gemm Greater GreaterOrEqual GridSample GroupNormalization InstanceNormalization LSTM "
-    "LayerNormalization Less LessOrEqual MatMul MatMulInteger Max Mean Min Mod Mul Or PRelu Pow "
-    "QLinearMatMul QuantizeLinear RMSNormalization RNN Sub Sum Where Xor"
-)
-"""Operators whose results have elements if all inputs have."""
-
-_OF_FIRST = _named(
-    "Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Cast Ceil Celu Cos Cosh DepthToSpace Dropout Elu Erf "
-    "Exp Flatten Floor Gelu GlobalAveragePool GlobalMaxPool HardSigmoid HardSwish Hardmax Identity IsInf "
-    "IsNaN LRN LeakyRelu Log LogSoftmax LpNormalization MeanVarianceNormalization Mish Neg Not Reciprocal "
-    "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum "
-    "ReduceSumSquare Relu Reshape Round ScatterElements ScatterND Selu Shrink Sigmoid Sign "
-    "SimplifiedLayerNormalization Sin Sinh Size Softmax Softplus Softsign Sqrt Squeeze Swish Tan Tanh "
-    "ThresholdedRelu Transpose Trilu Unsqueeze"
-)
-"""Operators whose results have elements if the first input has."""
-
-_OF_MICROSOFT = _named(
-    "Attention BiasGelu DynamicQuantizeMatMul FastGelu FusedGemm FusedMatMul Gelu GroupQueryAttention "
-    "MatMulIntegerToFloat MatMulNBits MultiHeadAttention QAttention QGemm QLinearAdd QLinearMul QuickGelu "
-    "RotaryEmbedding SkipLayerNormalization SkipSimplifiedLayerNormalization"
-)
-"""The same of the domain com.microsoft."""
-
-SHAPED = _OF_ALL | _OF_FIRST | _OF_MICROSOFT
-"""All of these: the shapes of their results follow from those of their inputs."""
-
-_SELECTING = frozenset(("Gather", "Identity", "Reshape", "Slice", "Squeeze", "Unsqueeze"))
+_BY_ALL, _BY_FIRST = having(Trait.FILLED_BY_ALL), having(Trait.FILLED)
+_OF_MICROSOFT = having(Trait.FILLED, MICROSOFT)
+_SELECTING = having(Trait.MOVING)
 _COMBINING = frozenset(("Concat", "Mul", "Where"))
 _GROWING = frozenset(("Add", "Max", "Min"))
 _POSITIVE, _NOT_ZERO, _ANY = 2, 1, 0
@@ -103,11 +71,11 @@ class Filled:
 
     def _gives_elements(self, node: ir.Node) -> bool:
         given = [value for value in node.inputs if value is not None]
-        if node.op_type in (_OF_MICROSOFT if node.domain == "com.microsoft" else _OF_FIRST):
+        if node.op_type in (_OF_MICROSOFT if node.domain == MICROSOFT else _BY_FIRST):
             return bool(given) and given[0] in self
         if node.domain:
             return False
-        if node.op_type in _OF_ALL:
+        if node.op_type in _BY_ALL:
             return all(value in self for value in given)
         gives = _GIVES.get(node.op_type)
         with suppress(IndexError, Unsupported):  # the node lacks inputs, or no shape is known

@@ -6,15 +6,11 @@ from collections.abc import Collection, Mapping
 
 import onnx_ir as ir
 
-from pinnace.engines.filled import SHAPED
 from pinnace.engines.protocol import BY_SHAPES
+from pinnace.graph.traits import MICROSOFT, Trait, having
 from pinnace.graph.walk import inner_graphs
 
-_SHAPED = SHAPED | {
-    *("AveragePool", "Compress", "Concat", "Conv", "ConvTranspose", "GatherBlockQuantized", "MaxPool"),
-    *("NonMaxSuppression", "NonZero", "ReverseSequence", "Slice", "Split", "TopK", "Unique"),
-}
-"""Operators whose results are bounded by the shapes of their inputs."""
+_SHAPED = having(Trait.SHAPED) | having(Trait.SHAPED, MICROSOFT)
 
 _SHAPED_BY_OTHERS: Mapping[str, Collection[int]] = {
     "Expand": (0,),

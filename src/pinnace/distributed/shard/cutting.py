@@ -38,6 +38,7 @@ from pinnace.errors import ConfigError, UnsupportedModelError, UnsupportedPrimit
 from pinnace.graph.constants import array
 from pinnace.graph.editor import Editor
 from pinnace.graph.nodes import DOMAIN
+from pinnace.graph.traits import Trait, having
 from pinnace.graph.walk import nodes
 from pinnace.lowering.graph import compilable, has_collectives
 from pinnace.lowering.reshaping import infer_all
@@ -48,6 +49,7 @@ from pinnace.writing import replacing
 _SPARE = 0.15
 """Share of the weights that a rank may hold beyond its part before a pipeline is the better choice."""
 _MOST_RANKS = 1024
+_RANDOM = having(Trait.RANDOM) - {"Dropout"}
 _MADE_UP = (3, 2), (4, 3)
 """Two sets of sizes for free dimensions: that of the first, and the step from each to the next."""
 
@@ -123,7 +125,7 @@ def _cut(made: ir.Model, rank: int, ranks: int, choice: Choice | None, model: Pa
         pipeline.cut(made, rank, ranks)
         return ["each rank computes a stretch of the graph"]
     whole = _weight_bytes(made)
-    split = tensor.cut(made, rank, ranks, choice.ways)
+    split = tensor.cut(made, rank, ranks, choice.shardings)
     if not split:
         what = f"{model}: has no product or table of weights worth cutting for {ranks} ranks"
         raise ConfigError(f"{what}; use --strategy pipeline")
@@ -140,7 +142,7 @@ def _chosen(source: Source, ranks: int, shapes: Mapping[str, Sequence[int]]) -> 
     """Choose tensor parallelism if it leaves a rank little more than its part of the weights."""
     made = _prepared(source, shapes, ranks)
     whole = _weight_bytes(made)
-    tensor.cut(made, 0, ranks, tensor.plan(made, ranks).ways)
+    tensor.cut(made, 0, ranks, tensor.plan(made, ranks).shardings)
     return "tensor" if _weight_bytes(made) <= whole * (1 / ranks + _SPARE) else "pipeline"
 
 
@@ -153,7 +155,7 @@ def _prepared(source: Source, shapes: Mapping[str, Sequence[int]], ranks: int) -
     )
     model = graph.model
     if graph.interface.states:
-        row = UnsupportedPrimitive("Assign", 1, "", "a model that keeps state cannot be cut yet")
+        row = UnsupportedPrimitive("Assign", 1, "", "a model that keeps placement cannot be cut yet")
         raise UnsupportedModelError(source.name, [row])
     if has_collectives(model):
         raise ConfigError(f"{source.name}: is a part of a model that was cut; cut the whole into more ranks")
@@ -199,7 +201,7 @@ def _draws(node: ir.Node) -> bool:
     if node.op_type == "Dropout" and len(node.inputs) > 2:
         numbers = [array(value) for value in node.inputs[1:3]]
         return all(one is None or bool(one) for one in numbers)
-    return node.op_type.startswith(("Random", "Bernoulli", "Multinomial")) and "seed" not in node.attributes
+    return node.op_type in _RANDOM and "seed" not in node.attributes
 
 
 def _check_shape(model: str, value: ir.Value, dims: Sequence[int]) -> None:
@@ -324,13 +326,13 @@ def _sent(node: ir.Node, ranks: int) -> float:
 
 def _why(model: ir.Model, whole: int, split: Mapping[str, Sequence[int]], choice: Choice) -> list[str]:
     """Return what was cut how, what the ranks tell each other, and the costs that decided it."""
-    told: dict[str, list[float]] = {}
+    by_kind: dict[str, list[float]] = {}
     for node in model.graph:
         if node.domain == DOMAIN:
-            told.setdefault(node.op_type, []).append(nbytes(node.outputs[0]))
+            by_kind.setdefault(node.op_type, []).append(nbytes(node.outputs[0]))
     cut = [f"{len(sizes)} {how} ({_mb(sum(sizes))})" for how, sizes in split.items()]
     rest = whole - sum(map(sum, split.values()))
-    parts = [f"{len(sizes)} {kind} ({_mb(sum(sizes))})" for kind, sizes in told.items()]
+    parts = [f"{len(sizes)} {kind} ({_mb(sum(sizes))})" for kind, sizes in by_kind.items()]
     return [
         f"weights: {', '.join(cut)}, others whole ({_mb(max(0, rest))})",
         f"collectives: {', '.join(parts)}",

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import onnx_ir as ir
 
-from pinnace.distributed.shard.states import Split, State
+from pinnace.distributed.shard.placements import Placement, Shard
 
 
 def ints(node: ir.Node, place: int, attribute: str = "") -> list[int] | None:
@@ -59,13 +59,13 @@ def sections_of(graph: ir.Graph, size: int) -> dict[int, list[tuple[int, ...]]]:
     """Return by width how products are taken apart afterwards: into queries, keys and values, say."""
     found: dict[int, dict[tuple[int, ...], None]] = {}
     for node in graph:
-        for widths in _taken_apart(node):
+        for widths in _split_widths(node):
             if len(widths) > 1 and not any(width % size or not width for width in widths):
                 found.setdefault(sum(widths), {})[widths] = None
-    return {width: list(ways) for width, ways in found.items()}
+    return {width: list(shardings) for width, shardings in found.items()}
 
 
-def _taken_apart(node: ir.Node) -> Iterator[tuple[int, ...]]:
+def _split_widths(node: ir.Node) -> Iterator[tuple[int, ...]]:
     first = node.inputs[0] if node.inputs else None
     if node.domain or first is None or first.shape is None:
         return
@@ -94,9 +94,9 @@ def pieces_of(node: ir.Node) -> tuple[int, ...]:
     return known if len(known) == len(widths) else ()
 
 
-def section_of(pieces: tuple[int, ...], held: Split) -> State:
-    """Return the state of each piece of a split value; None, whole, unless they are its sections."""
-    return Split(held.axis) if pieces and pieces == held.sections else None
+def section_of(pieces: tuple[int, ...], held: Shard) -> Placement:
+    """Return the placement of each piece of a split value; None, whole, unless they are its sections."""
+    return Shard(held.axis) if pieces and pieces == held.sections else None
 
 
 def ends_of(widths: Iterable[int]) -> Iterator[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""Tensor parallelism: large products are split among the ranks, in the ways that `costs` chooses."""
+"""Tensor parallelism: large products are split among the ranks, by the shardings that `costs` chooses."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pinnace.distributed.segments import reads, replace_reads
 from pinnace.distributed.shard.costs import Choice, choose
 from pinnace.distributed.shard.gathers import join_gathers
 from pinnace.distributed.shard.pieces import collective, piece, split, width_of
+from pinnace.distributed.shard.placements import Placement, RowShard, Shard, Sharding
 from pinnace.distributed.shard.sections import ends_of, sliced
-from pinnace.distributed.shard.states import Rows, Split, State, Way
 from pinnace.graph.editor import Editor, replace_value
 from pinnace.graph.inference import opset_of
 from pinnace.graph.matching import attributes
@@ -22,16 +22,16 @@ from pinnace.graph.walk import inner_graphs
 
 
 def plan(model: ir.Model, size: int) -> Choice:
-    """Choose the ways of the nodes of `model`, whose values have types and shapes."""
+    """Choose the shardings of the nodes of `model`, whose values have types and shapes."""
     return choose(model.graph, size, opset_of(model))
 
 
-def cut(model: ir.Model, rank: int, size: int, ways: Sequence[Way]) -> dict[str, list[int]]:
-    """Reduce `model` to a rank's part, in the ways of `plan`.
+def cut(model: ir.Model, rank: int, size: int, shardings: Sequence[Sharding]) -> dict[str, list[int]]:
+    """Reduce `model` to a rank's part, by the shardings of `plan`.
 
     Returns the bytes of the weights before they were cut, by how they were cut.
     """
-    split = _TensorSharder(model, rank, size).run(ways)
+    split = _TensorSharder(model, rank, size).run(shardings)
     RemoveUnusedNodesPass()(model)  # also weights of which only slices are read
     return split
 
@@ -40,20 +40,20 @@ class _TensorSharder(Editor):
     def __init__(self, model: ir.Model, rank: int, size: int) -> None:
         super().__init__(model, "%shard")
         self.graph, self.size, self._rank = model.graph, size, rank
-        self._states: dict[ir.Value, State] = {}
-        self._placed: dict[tuple[ir.Value, State], ir.Value] = {}
+        self._placements: dict[ir.Value, Placement] = {}
+        self._placed: dict[tuple[ir.Value, Placement], ir.Value] = {}
         self._cut: dict[str, list[int]] = {}
 
-    def run(self, ways: Sequence[Way]) -> dict[str, list[int]]:
-        for node, way in zip(list(self.graph), ways, strict=True):
-            self._take(node, way)
+    def run(self, shardings: Sequence[Sharding]) -> dict[str, list[int]]:
+        for node, sharding in zip(list(self.graph), shardings, strict=True):
+            self._take(node, sharding)
             for output in node.outputs:
-                if way.gives is not None:
-                    self._states[output] = way.gives
-                if isinstance(way.gives, Split):
-                    output.shape = self._part(output, way.gives)
+                if sharding.gives is not None:
+                    self._placements[output] = sharding.gives
+                if isinstance(sharding.gives, Shard):
+                    output.shape = self._part(output, sharding.gives)
         for place, output in enumerate(list(self.graph.outputs)):
-            whole = self._in_state(output, None)
+            whole = self._in_placement(output, None)
             if whole is not output:
                 name, output.name = output.name, f"{output.name}.part"
                 whole.name = name
@@ -65,36 +65,38 @@ class _TensorSharder(Editor):
 
     # -- nodes -------------------------------------------------------------------------------------
 
-    def _take(self, node: ir.Node, way: Way) -> None:
-        """Give a node its inputs in the states of its way, and make its numbers those of a part."""
+    def _take(self, node: ir.Node, sharding: Sharding) -> None:
+        """Give a node its inputs in the placements of its sharding, and make its numbers those of a part."""
         if inner_graphs(node):
             # Captured values are included; collectives need the same order in all ranks.
             taken = sorted(reads(node), key=lambda value: value.name or "")
-            whole = {value: self._in_state(value, None) for value in taken}
+            whole = {value: self._in_placement(value, None) for value in taken}
             replace_reads(node, whole.get)
             return
-        if way.again:
-            whole_inputs = [None if value is None else self._in_state(value, None) for value in node.inputs]
+        if sharding.again:
+            whole_inputs = [
+                None if value is None else self._in_placement(value, None) for value in node.inputs
+            ]
             made, output = self.op(node.op_type, *whole_inputs, **attributes(node)), node.outputs[0]
             made.type, made.shape = output.type, output.shape
             self.insert_after(node)
             self._placed[output, None] = made
-        held = way.takes[0] if way.takes else None
-        for place, (value, state) in enumerate(zip(node.inputs, way.takes, strict=True)):
+        held = sharding.takes[0] if sharding.takes else None
+        for place, (value, placement) in enumerate(zip(node.inputs, sharding.takes, strict=True)):
             if value is not None:
-                node.replace_input_with(place, self._in_state(value, state))
-        if isinstance(held, Rows):
+                node.replace_input_with(place, self._in_placement(value, placement))
+        if isinstance(held, RowShard):
             self._look_up(node)
-        elif isinstance(held, Split):
-            self._localize(node, held, way.gives)
+        elif isinstance(held, Shard):
+            self._localize(node, held, sharding.gives)
 
-    def _localize(self, node: ir.Node, held: Split, gives: State) -> None:
+    def _localize(self, node: ir.Node, held: Shard, gives: Placement) -> None:
         (first, *_), output = node.inputs, node.outputs[0]
         match node.op_type:
-            case "Reshape" if isinstance(gives, Split):
+            case "Reshape" if isinstance(gives, Shard):
                 width = width_of(output, gives.axis) // self.size
                 node.replace_input_with(1, self._with_entry(node, 1, gives.axis, width))
-            case "Expand" if isinstance(gives, Split):
+            case "Expand" if isinstance(gives, Shard):
                 # A dimension of 1 takes what the input has there.
                 given = node.inputs[1]
                 assert given is not None
@@ -102,11 +104,11 @@ class _TensorSharder(Editor):
                 length, rank = width_of(given, 0), len(output.shape or ())
                 if rank - length <= gives.axis:
                     node.replace_input_with(1, self._with_entry(node, 1, gives.axis - rank + length, 1))
-            case "Split" if held.sections and gives == Split(held.axis):
+            case "Split" if held.sections and gives == Shard(held.axis):
                 widths = [width // self.size for width in held.sections]
                 self._set_ints(node, 1, "split", widths)
                 node.attributes.pop("num_outputs", None)
-            case "Slice" if held.sections and gives == Split(held.axis):
+            case "Slice" if held.sections and gives == Shard(held.axis):
                 self._shorten(node, held)
             case "Attention" if len(output.shape or ()) == 3:
                 for name in ("q_num_heads", "kv_num_heads"):
@@ -124,7 +126,9 @@ class _TensorSharder(Editor):
         assert table is not None
         assert indices is not None
         whole = next(
-            value for (value, state), part in self._placed.items() if part is table and state == Rows()
+            value
+            for (value, placement), part in self._placed.items()
+            if part is table and placement == RowShard()
         )
         count, op = width_of(whole, 0), self.op
         low, high = self._rows(count)
@@ -157,7 +161,7 @@ class _TensorSharder(Editor):
             node.resize_inputs(place + 1)
         node.replace_input_with(place, self.constant(numbers, np.int64))
 
-    def _shorten(self, node: ir.Node, held: Split) -> None:
+    def _shorten(self, node: ir.Node, held: Shard) -> None:
         """Let a Slice of one section take this rank's part of it."""
         first = node.inputs[0]
         assert first is not None
@@ -173,7 +177,7 @@ class _TensorSharder(Editor):
         self._set_ints(node, 1, "starts", starts)
         self._set_ints(node, 2, "ends", stops)
 
-    def _count_all(self, node: ir.Node, first: ir.Value | None, held: Split) -> None:
+    def _count_all(self, node: ir.Node, first: ir.Value | None, held: Shard) -> None:
         """Let a Shape say the dimension of all ranks together."""
         assert first is not None
         rank = len(first.shape or ())
@@ -186,28 +190,28 @@ class _TensorSharder(Editor):
 
     # -- values ------------------------------------------------------------------------------------
 
-    def _in_state(self, value: ir.Value, state: State) -> ir.Value:
-        """Return a value in a state, adding a collective if needed."""
-        own = self._states.get(value)
-        if own == state:
+    def _in_placement(self, value: ir.Value, placement: Placement) -> ir.Value:
+        """Return a value in a placement, adding a collective if needed."""
+        own = self._placements.get(value)
+        if own == placement:
             return value
-        if (value, state) not in self._placed:
+        if (value, placement) not in self._placed:
             if value.const_value is not None:
-                made = self._weight(value, state)
-            elif isinstance(state, Split):
-                made = self._inserted(self._cut_out, self._in_state(value, None), state)
-            elif isinstance(own, Split):
+                made = self._weight(value, placement)
+            elif isinstance(placement, Shard):
+                made = self._inserted(self._cut_out, self._in_placement(value, None), placement)
+            elif isinstance(own, Shard):
                 made = self._inserted(self._gathered, value, own)
             else:
                 made = self._inserted(self._summed, value, own)
-            self._placed[value, state] = made
-        return self._placed[value, state]
+            self._placed[value, placement] = made
+        return self._placed[value, placement]
 
     def _inserted(
-        self, make: Callable[[ir.Value, State], ir.Value], value: ir.Value, state: State
+        self, make: Callable[[ir.Value, Placement], ir.Value], value: ir.Value, placement: Placement
     ) -> ir.Value:
         """Insert new nodes as early as possible, so that independent nodes run concurrently."""
-        made = make(value, state)
+        made = make(value, placement)
         producer = value.producer()
         if producer is None:
             self.insert_before(self.graph[0])
@@ -215,62 +219,64 @@ class _TensorSharder(Editor):
             self.insert_after(producer)
         return made
 
-    def _summed(self, value: ir.Value, _: State) -> ir.Value:
+    def _summed(self, value: ir.Value, _: Placement) -> ir.Value:
         return collective(self, "AllReduce", value, value.shape, op="sum")
 
-    def _gathered(self, part: ir.Value, state: State) -> ir.Value:
+    def _gathered(self, part: ir.Value, placement: Placement) -> ir.Value:
         """Gather the parts along the first dimension, and put them together along their own."""
-        assert isinstance(state, Split)
+        assert isinstance(placement, Shard)
         dims = list(part.shape or ())
         whole = ir.Shape(
-            d * self.size if n == state.axis and isinstance(d, int) else d for n, d in enumerate(dims)
+            d * self.size if n == placement.axis and isinstance(d, int) else d for n, d in enumerate(dims)
         )
         stacked = ir.Shape([dims[0] * self.size if isinstance(dims[0], int) else None, *dims[1:]])
         all_parts = collective(self, "AllGather", part, stacked)
-        if state == Split(0):
+        if placement == Shard(0):
             return all_parts
         count = self.size if self.opset >= 18 else None
         parts = self.ops("Split", self.size, all_parts, axis=0, num_outputs=count)
         for one in parts:
             one.shape = part.shape
-        if state.sections:
-            widths = [width // self.size for width in state.sections]
-            pieces = [split(self, one, state.axis, widths) for one in parts]
+        if placement.sections:
+            widths = [width // self.size for width in placement.sections]
+            pieces = [split(self, one, placement.axis, widths) for one in parts]
             parts = tuple(one for section in zip(*pieces, strict=True) for one in section)
-        return self._joined(parts, state.axis, whole)
+        return self._joined(parts, placement.axis, whole)
 
     def _joined(self, parts: Sequence[ir.Value], axis: int, shape: ir.Shape) -> ir.Value:
         y = self.op("Concat", *parts, axis=axis)
         y.shape = shape
         return y
 
-    def _cut_out(self, whole: ir.Value, state: State) -> ir.Value:
+    def _cut_out(self, whole: ir.Value, placement: Placement) -> ir.Value:
         """Cut this rank's part out of a value that all have."""
-        assert isinstance(state, Split)
+        assert isinstance(placement, Shard)
         parts = []
-        for low, high in ends_of(state.sections or (width_of(whole, state.axis),)):
+        for low, high in ends_of(placement.sections or (width_of(whole, placement.axis),)):
             width = (high - low) // self.size
-            parts.append(piece(self, whole, state.axis, low + self._rank * width, width))
-        return parts[0] if len(parts) == 1 else self._joined(parts, state.axis, self._part(whole, state))
+            parts.append(piece(self, whole, placement.axis, low + self._rank * width, width))
+        return (
+            parts[0] if len(parts) == 1 else self._joined(parts, placement.axis, self._part(whole, placement))
+        )
 
-    def _weight(self, weight: ir.Value, state: State) -> ir.Value:
+    def _weight(self, weight: ir.Value, placement: Placement) -> ir.Value:
         """Return this rank's part of a weight."""
         tensor = weight.const_value
         assert tensor is not None
         array = tensor.numpy()
-        if isinstance(state, Rows):
+        if isinstance(placement, RowShard):
             low, high = self._rows(array.shape[0])
             array = np.concatenate([array[low:high], np.zeros_like(array[:1])])
             how = "by rows of a table"
         else:
-            assert isinstance(state, Split)
-            ends = np.cumsum([0, *(state.sections or array.shape[state.axis : state.axis + 1])])
+            assert isinstance(placement, Shard)
+            ends = np.cumsum([0, *(placement.sections or array.shape[placement.axis : placement.axis + 1])])
             parts = []
             for low, width in zip(ends, np.diff(ends) // self.size, strict=False):
                 start = low + self._rank * width
-                parts.append(array[(slice(None),) * state.axis + (slice(start, start + width),)])
-            array = np.concatenate(parts, state.axis) if len(parts) > 1 else parts[0]
-            how = "by columns" if state.axis == array.ndim - 1 else "by rows"
+                parts.append(array[(slice(None),) * placement.axis + (slice(start, start + width),)])
+            array = np.concatenate(parts, placement.axis) if len(parts) > 1 else parts[0]
+            how = "by columns" if placement.axis == array.ndim - 1 else "by rows"
         self._cut.setdefault(how if array.ndim > 1 else "as vectors", []).append(tensor.nbytes)
         return self.weight(ir.Tensor(array, dtype=tensor.dtype, name=f"{weight.name}/part"))
 
@@ -278,8 +284,8 @@ class _TensorSharder(Editor):
         """Return the rows of a table that this rank has."""
         return count * self._rank // self.size, count * (self._rank + 1) // self.size
 
-    def _part(self, value: ir.Value, state: Split) -> ir.Shape:
+    def _part(self, value: ir.Value, placement: Shard) -> ir.Shape:
         """Return the shape of a rank's part of a value."""
         dims = list(value.shape or ())
-        dims[state.axis] = width_of(value, state.axis) // self.size
+        dims[placement.axis] = width_of(value, placement.axis) // self.size
         return ir.Shape(dims)

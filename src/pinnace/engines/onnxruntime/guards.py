@@ -25,6 +25,7 @@ from pinnace.graph.constants import array
 from pinnace.graph.editor import Editor
 from pinnace.graph.failures import Unsupported
 from pinnace.graph.nodes import origins
+from pinnace.graph.traits import Trait, having
 from pinnace.graph.walk import nodes
 from pinnace.graph.windows import windows
 
@@ -64,8 +65,7 @@ _Inputs = Mapping[int, ir.Value]
 """The inputs of a node to replace, by position."""
 
 
-_SELECTING = ("Gather", "Reshape", "Slice", "Squeeze", "Unsqueeze")
-"""Operators that select elements."""
+_SELECTING = having(Trait.MOVING)
 
 
 def _division(b: Builder, node: ir.Node) -> _Inputs:

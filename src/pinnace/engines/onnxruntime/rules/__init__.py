@@ -42,16 +42,12 @@ from pinnace.graph.builder import Builder
 from pinnace.graph.editor import Editor
 from pinnace.graph.failures import Unsupported
 from pinnace.graph.inference import OPSET, opset_of
+from pinnace.graph.traits import Trait, having
 from pinnace.graph.walk import nodes
 from pinnace.lowering.failures import MISFITS
 from pinnace.lowering.plan import PLANNED
 
 Rule = Callable[[Builder, ir.Node], ir.Value | None]
-
-_REDUCTIONS = (
-    *("ArgMax", "ArgMin", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax"),
-    *("ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"),
-)
 
 REFUSED: dict[str, tuple[Rule, ...]] = {
     "Conv": (same_of_small_windows, same_with_holes),
@@ -65,7 +61,7 @@ REFUSED: dict[str, tuple[Rule, ...]] = {
     "Sqrt": (of_exact_sigmoid,),
     **dict.fromkeys(("AveragePool", "MaxPool"), (same_of_small_windows, pool_of_nothing)),
     "GlobalAveragePool": (pool_of_nothing,),
-    **dict.fromkeys(_REDUCTIONS, (reduction_of_nothing,)),
+    **dict.fromkeys(having(Trait.REDUCING), (reduction_of_nothing,)),
 }
 """Rules without which models do not run, or compute wrongly; they also apply to planned nodes."""
 

@@ -1,4 +1,4 @@
-"""The ways in which the ranks can share the work of a node.
+"""The shardings with which the ranks can share the work of a node.
 
 A product with a weight turns a whole input into split columns, or split columns into parts of a sum;
 attention heads, which are columns, stay split through reshapes, products and softmax. (The scheme of
@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
+from pinnace.distributed.shard.placements import Partial, Placement, RowShard, Shard, Sharding, along, axis_of
 from pinnace.distributed.shard.sections import (
     ends_of,
     ints,
@@ -21,49 +22,27 @@ from pinnace.distributed.shard.sections import (
     sliced,
     volume_of,
 )
-from pinnace.distributed.shard.states import Parts, Rows, Split, State, Way, along, axis_of
 from pinnace.graph.inference import OPSET
+from pinnace.graph.traits import Trait, having
 from pinnace.graph.walk import inner_graphs
 
-_NORMALIZING = ("Softmax", "LogSoftmax", "LayerNormalization", "RMSNormalization")
-_UNARY = {
-    *("Abs", "Cast", "Ceil", "Clip", "Cos", "Dropout", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid"),
-    *("HardSwish", "Identity", "IsInf", "IsNaN", "LeakyRelu", "Log", "Mish", "Neg", "Not", "Reciprocal"),
-    *("Relu", "Round", "Selu", "Sigmoid", "Sign", "Sin", "Softplus", "Softsign", "Sqrt", "Swish", "Tanh"),
-}
-_BROADCASTING = {
-    *("Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min", "Mod"),
-    *("Mul", "Or", "PRelu", "Pow", "Sub", "Where"),
-}
+_ELEMENTWISE, _BROADCASTING = having(Trait.ELEMENTWISE), having(Trait.BROADCASTING)
+_LINEAR, _NORMALIZING = having(Trait.LINEAR), having(Trait.NORMALIZING)
 _WEIGHED = ("MatMul", "Gemm", "Conv", "Gather")
-_LINEAR = {
-    "Concat",
-    "Expand",
-    "Gather",
-    "Identity",
-    "Neg",
-    "ReduceSum",
-    "Reshape",
-    "Slice",
-    "Split",
-    "Squeeze",
-}
-_LINEAR |= {"Tile", "Transpose", "Unsqueeze"}
-"""Nodes whose result for a sum is the sum of the results."""
 _FLOATS = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 
-class Ways:
-    """Finds the ways of the nodes of a graph, in order, for a number of ranks."""
+class Shardings:
+    """Finds the shardings of the nodes of a graph, in order, for a number of ranks."""
 
     def __init__(self, graph: ir.Graph, size: int, opset: int = OPSET) -> None:
         self._size, self._opset = size, opset
-        self._found: dict[ir.Value, dict[State, None]] = {}
+        self._found: dict[ir.Value, dict[Placement, None]] = {}
         self._sections = sections_of(graph, size)
-        self._numbers = _numbers_of(graph)
+        self._constant_nodes = _made_of_constants(graph)
 
-    def states(self, value: ir.Value | None) -> Iterable[State]:
-        """Return the states in which the nodes so far can leave a value, or a weight can be read."""
+    def placements(self, value: ir.Value | None) -> Iterable[Placement]:
+        """Return the placements in which the nodes so far can leave a value, or a weight can be read."""
         if value is None or (value.const_value is None and value not in self._found):
             return (None,)
         if value not in self._found:
@@ -73,35 +52,44 @@ class Ways:
             )
         return self._found[value]
 
-    def of(self, node: ir.Node) -> list[Way]:
-        """Return the ways of a node; the first takes everything whole."""
-        ways = dict.fromkeys([Way((None,) * len(node.inputs))])
+    def of(self, node: ir.Node) -> list[Sharding]:
+        """Return the shardings of a node; the first takes everything whole."""
+        shardings = dict.fromkeys([Sharding((None,) * len(node.inputs))])
         known = all(v is None or v.shape is not None for v in (*node.inputs, *node.outputs))
-        if node.domain == "" and known and node not in self._numbers and not inner_graphs(node):
-            ways |= dict.fromkeys(way for way in self._shared(node) if self._fits(node, way))
+        if node.domain == "" and known and node not in self._constant_nodes and not inner_graphs(node):
+            shardings |= dict.fromkeys(
+                sharding for sharding in self._shared(node) if self._fits(node, sharding)
+            )
         if node.op_type == "Concat" and node.outputs[0].is_graph_output():
-            ways |= dict.fromkeys(replace(way, again=True) for way in ways if way.gives is not None)
+            shardings |= dict.fromkeys(
+                replace(sharding, again=True) for sharding in shardings if sharding.gives is not None
+            )
         for output in node.outputs:
-            self._found[output] = dict.fromkeys(way.gives for way in ways)
-        return list(ways)
+            self._found[output] = dict.fromkeys(sharding.gives for sharding in shardings)
+        return list(shardings)
 
-    def _fits(self, node: ir.Node, way: Way) -> bool:
+    def _fits(self, node: ir.Node, sharding: Sharding) -> bool:
         """Return True if the ranks can have equal parts of all inputs and outputs, and sum them."""
-        held = [*zip(node.inputs, way.takes, strict=True), *((output, way.gives) for output in node.outputs)]
-        for value, state in held:
-            if isinstance(state, Split) and (value is None or state not in self._splits(value, state.axis)):
+        held = [
+            *zip(node.inputs, sharding.takes, strict=True),
+            *((output, sharding.gives) for output in node.outputs),
+        ]
+        for value, placement in held:
+            if isinstance(placement, Shard) and (
+                value is None or placement not in self._splits(value, placement.axis)
+            ):
                 return False
-            if isinstance(state, Parts) and (value is None or value.dtype not in _FLOATS):
+            if isinstance(placement, Partial) and (value is None or value.dtype not in _FLOATS):
                 return False
         return True
 
-    def _splits(self, value: ir.Value, axis: int) -> list[Split]:
+    def _splits(self, value: ir.Value, axis: int) -> list[Shard]:
         width = value.shape[axis] if value.shape is not None else None
         if not isinstance(width, int) or not width or width % self._size:
             return []
-        return [Split(axis), *(Split(axis, sections) for sections in self._sections.get(width, ()))]
+        return [Shard(axis), *(Shard(axis, sections) for sections in self._sections.get(width, ()))]
 
-    def _shared(self, node: ir.Node) -> Iterator[Way]:
+    def _shared(self, node: ir.Node) -> Iterator[Sharding]:
         kind, first = node.op_type, node.inputs[0] if node.inputs else None
         others = len(node.inputs) - 1
         if first is None:
@@ -111,21 +99,21 @@ class Ways:
         elif kind in _BROADCASTING:
             yield from self._elementwise(node)
         elif kind == "Shape":
-            yield from (Way((state,)) for state in self.states(first))
+            yield from (Sharding((placement,)) for placement in self.placements(first))
         elif kind == "Concat":
             yield from self._joined(node)
         else:
             if kind == "Gather" and is_table(node, self._size):
-                yield Way((Rows(), None), Parts())
-            for state in self.states(first):
-                if isinstance(state, Split) and (found := self._carried(node, state)):
+                yield Sharding((RowShard(), None), Partial())
+            for placement in self.placements(first):
+                if isinstance(placement, Shard) and (found := self._of_first_input(node, placement)):
                     yield found
-                elif isinstance(state, Parts) and kind in _LINEAR:
-                    yield Way((state, *[None] * others), state)
+                elif isinstance(placement, Partial) and kind in _LINEAR:
+                    yield Sharding((placement, *[None] * others), placement)
 
     # -- several inputs ----------------------------------------------------------------------------
 
-    def _products(self, node: ir.Node) -> Iterator[Way]:
+    def _products(self, node: ir.Node) -> Iterator[Sharding]:
         a, b = node.inputs
         assert a is not None
         assert b is not None
@@ -133,134 +121,134 @@ class Ways:
         if min(rows, columns) < 2:
             return
         rank = max(rows, columns)
-        for state in self.states(b):
-            if isinstance(state, Split) and state.axis == columns - 1:
-                yield Way((None, state), Split(rank - 1, state.sections))
-            if isinstance(state, Split) and state.axis == columns - 2:
-                yield Way((Split(rows - 1, state.sections), state), Parts())
-            if isinstance(state, Parts):
-                yield Way((None, state), state)
-        for state in self.states(a):
-            if isinstance(state, Split) and state.axis == rows - 2:
-                yield Way((state, None), Split(rank - 2, state.sections))
-            if isinstance(state, Split) and state.axis == rows - 1:
-                yield Way((state, Split(columns - 2, state.sections)), Parts())
-            if isinstance(state, Parts):
-                yield Way((state, None), state)
-        yield from (way for way in self._aligned(node) if axis_of(way.gives) < rank - 2)
+        for placement in self.placements(b):
+            if isinstance(placement, Shard) and placement.axis == columns - 1:
+                yield Sharding((None, placement), Shard(rank - 1, placement.sections))
+            if isinstance(placement, Shard) and placement.axis == columns - 2:
+                yield Sharding((Shard(rows - 1, placement.sections), placement), Partial())
+            if isinstance(placement, Partial):
+                yield Sharding((None, placement), placement)
+        for placement in self.placements(a):
+            if isinstance(placement, Shard) and placement.axis == rows - 2:
+                yield Sharding((placement, None), Shard(rank - 2, placement.sections))
+            if isinstance(placement, Shard) and placement.axis == rows - 1:
+                yield Sharding((placement, Shard(columns - 2, placement.sections)), Partial())
+            if isinstance(placement, Partial):
+                yield Sharding((placement, None), placement)
+        yield from (sharding for sharding in self._aligned(node) if axis_of(sharding.gives) < rank - 2)
 
-    def _elementwise(self, node: ir.Node) -> Iterator[Way]:
+    def _elementwise(self, node: ir.Node) -> Iterator[Sharding]:
         yield from self._aligned(node)
-        parts = [Parts() in self.states(value) for value in node.inputs]
+        parts = [Partial() in self.placements(value) for value in node.inputs]
         if node.op_type in ("Add", "Sub") and all(parts):
-            yield Way((Parts(),) * len(parts), Parts())
+            yield Sharding((Partial(),) * len(parts), Partial())
         if node.op_type in ("Mul", "Div") and parts[0]:
-            yield Way((Parts(), None), Parts())
+            yield Sharding((Partial(), None), Partial())
         if node.op_type == "Mul" and parts[1]:
-            yield Way((None, Parts()), Parts())
+            yield Sharding((None, Partial()), Partial())
 
-    def _aligned(self, node: ir.Node) -> Iterator[Way]:
+    def _aligned(self, node: ir.Node) -> Iterator[Sharding]:
         """Split all inputs that have a dimension, counted from the last, where one of them can be split."""
         inputs = [value for value in node.inputs if value is not None]
         rank = len(node.outputs[0].shape or ())
         targets = dict.fromkeys(
-            (state.axis - len(value.shape or ()), state.sections)
+            (placement.axis - len(value.shape or ()), placement.sections)
             for value in inputs
             if value.const_value is None or not any(v.const_value is None for v in inputs)
-            for state in self.states(value)
-            if isinstance(state, Split)
+            for placement in self.placements(value)
+            if isinstance(placement, Shard)
         )
         for axis, sections in targets:
             takes = [along(value, axis, sections) for value in node.inputs]
-            yield Way(tuple(takes), Split(rank + axis, sections))
+            yield Sharding(tuple(takes), Shard(rank + axis, sections))
 
-    def _joined(self, node: ir.Node) -> Iterator[Way]:
-        if all(Parts() in self.states(value) for value in node.inputs):
-            yield Way((Parts(),) * len(node.inputs), Parts())
+    def _joined(self, node: ir.Node) -> Iterator[Sharding]:
+        if all(Partial() in self.placements(value) for value in node.inputs):
+            yield Sharding((Partial(),) * len(node.inputs), Partial())
         rank = len(node.outputs[0].shape or ())
         axis = node.attributes.get_int("axis", 1) % rank
-        for way in self._aligned(node):
-            if axis_of(way.gives) != axis and len(set(way.takes)) == 1:
-                yield way
+        for sharding in self._aligned(node):
+            if axis_of(sharding.gives) != axis and len(set(sharding.takes)) == 1:
+                yield sharding
 
     # -- one input ---------------------------------------------------------------------------------
 
-    def _carried(self, node: ir.Node, held: Split) -> Way | None:
-        """Return the way of a node that works on each part of its first input alone."""
+    def _of_first_input(self, node: ir.Node, held: Shard) -> Sharding | None:
+        """Return the sharding of a node that works on each part of its first input alone."""
         if node.op_type == "DequantizeLinear":
             return _dequantized(node, held)
         if node.op_type == "Attention":
             return self._attention(node, held)
-        gives = self._left(node, held)
-        return None if gives is None else Way((held, *[None] * (len(node.inputs) - 1)), gives)
+        gives = self._output_placement(node, held)
+        return None if gives is None else Sharding((held, *[None] * (len(node.inputs) - 1)), gives)
 
-    def _left(self, node: ir.Node, held: Split) -> State:
+    def _output_placement(self, node: ir.Node, held: Shard) -> Placement:
         given, kind = node.attributes, node.op_type
         first = node.inputs[0]
         assert first is not None
         before, after = list(first.shape or ()), list(node.outputs[0].shape or ())
         rank, axis = len(before), held.axis
-        if kind in _UNARY:
+        if kind in _ELEMENTWISE:
             return held
         if kind in _NORMALIZING:
-            return held if self._is_apart(node, axis, rank) else None
+            return held if self._keeps_slices_apart(node, axis, rank) else None
         if kind == "Trilu":
             return held if axis < rank - 2 else None
         if kind == "Transpose":
             order = list(given.get_ints("perm", tuple(reversed(range(rank)))))
-            return Split(order.index(axis), held.sections)
+            return Shard(order.index(axis), held.sections)
         if kind == "Reshape":
             return _reshaped(before, after, held, self._size)
         if kind == "Expand":
             place = axis + len(after) - rank
-            return Split(place, held.sections) if after[place] == before[axis] else None
+            return Shard(place, held.sections) if after[place] == before[axis] else None
         if kind == "Tile":
             repeats = ints(node, 1)
             return held if repeats and repeats[axis] == 1 else None
         if kind == "Gather":
             of, new = given.get_int("axis", 0) % rank, len(after) - rank
-            return None if axis == of else Split(axis + (new if axis > of else 0), held.sections)
+            return None if axis == of else Shard(axis + (new if axis > of else 0), held.sections)
         if kind == "Split":
             return held if given.get_int("axis", 0) % rank != axis else section_of(pieces_of(node), held)
         if kind == "Slice":
             found = sliced(node)
             if found is None or axis not in found:
                 return held if found is not None else None
-            return Split(axis) if found[axis] in list(ends_of(held.sections)) else None
+            return Shard(axis) if found[axis] in list(ends_of(held.sections)) else None
         if kind in ("Squeeze", "Unsqueeze"):
             return _moved(before, after, held, ints(node, 1, "axes"), kind == "Unsqueeze")
         if kind.startswith("Reduce"):
             return _reduced(node, held, rank)
         return None
 
-    def _is_apart(self, node: ir.Node, axis: int, rank: int) -> bool:
+    def _keeps_slices_apart(self, node: ir.Node, axis: int, rank: int) -> bool:
         """Return True if a normalization computes each slice along an axis by itself."""
         from_axis_on = "Softmax" not in node.op_type or self._opset < 13
         default = 1 if "Softmax" in node.op_type and self._opset < 13 else -1
         of = node.attributes.get_int("axis", default) % rank
         return axis < of if from_axis_on else axis != of
 
-    def _attention(self, node: ir.Node, held: Split) -> Way | None:
+    def _attention(self, node: ir.Node, held: Shard) -> Sharding | None:
         """Split heads: dimension 1 of four, or columns, which are heads, of three."""
         query = node.inputs[0]
         rank = len((query.shape if query is not None else None) or ())
         heads = [node.attributes.get_int(f"{name}_num_heads", 0) for name in ("q", "kv")]
         axis = 1 if rank == 4 else rank - 1
-        if held != Split(axis) or len(node.inputs) > 4 or len(node.outputs) > 1:
+        if held != Shard(axis) or len(node.inputs) > 4 or len(node.outputs) > 1:
             return None
         if rank == 3 and any(count % self._size for count in heads):
             return None
         mask = node.inputs[3] if len(node.inputs) > 3 else None
-        return Way((held, held, held, *[along(mask, -3, ())] * (len(node.inputs) - 3)), held)
+        return Sharding((held, held, held, *[along(mask, -3, ())] * (len(node.inputs) - 3)), held)
 
 
 # -- what nodes say --------------------------------------------------------------------------------
 
 
-def _numbers_of(graph: ir.Graph) -> set[ir.Node]:
+def _made_of_constants(graph: ir.Graph) -> set[ir.Node]:
     """Return the nodes that compute masks, rotations and the like: from constants, and not for products.
 
-    To share them gains nothing, and the search would weigh the states of each with those of the others.
+    To share them gains nothing, and the search would weigh the placements of each with those of the others.
     """
     found: dict[ir.Node, None] = {}
     for node in graph:
@@ -288,20 +276,20 @@ def is_table(node: ir.Node, size: int) -> bool:
     return len(shape) > 1 and isinstance(shape[0], int) and shape[0] >= size and table.dtype in _FLOATS
 
 
-def _dequantized(node: ir.Node, held: Split) -> Way:
+def _dequantized(node: ir.Node, held: Shard) -> Sharding:
     scale = node.inputs[1]
     shape = list((scale.shape if scale is not None else None) or ())
     first = node.inputs[0]
     rank = len((first.shape if first is not None else None) or ())
-    state: State = None
+    placement: Placement = None
     if len(shape) == rank > 1:
-        state = held
+        placement = held
     elif len(shape) == 1 and shape[0] != 1 and node.attributes.get_int("axis", 1) % rank == held.axis:
-        state = Split(0, held.sections)
-    return Way((held, *[state] * (len(node.inputs) - 1)), held)
+        placement = Shard(0, held.sections)
+    return Sharding((held, *[placement] * (len(node.inputs) - 1)), held)
 
 
-def _reshaped(before: Sequence[object], after: Sequence[object], held: Split, size: int) -> State:
+def _reshaped(before: Sequence[object], after: Sequence[object], held: Shard, size: int) -> Placement:
     """Keep a split through a reshape between columns and heads: it stays with the outer dimension.
 
     That is the one with the same number of elements from it on, or the next one where it counts sections.
@@ -311,18 +299,18 @@ def _reshaped(before: Sequence[object], after: Sequence[object], held: Split, si
         if dim == 1 or wanted is None or volume_of(after[place:]) != wanted:
             continue
         if dim == before[held.axis]:
-            return Split(place, held.sections)
+            return Shard(place, held.sections)
         if held.sections:
             equal = dim == len(held.sections) and len(set(held.sections)) == 1
-            return Split(place + 1) if equal and place + 1 < len(after) else None
+            return Shard(place + 1) if equal and place + 1 < len(after) else None
         if isinstance(dim, int) and dim % size == 0:
-            return Split(place)
+            return Shard(place)
     return None
 
 
 def _moved(
-    before: Sequence[object], after: Sequence[object], held: Split, axes: list[int] | None, adds: bool
-) -> State:
+    before: Sequence[object], after: Sequence[object], held: Shard, axes: list[int] | None, adds: bool
+) -> Placement:
     """Follow an axis through Squeeze or Unsqueeze."""
     if axes is None:
         return None
@@ -330,16 +318,16 @@ def _moved(
     special = {axis % len(longer) for axis in axes}
     kept = [axis for axis in range(len(longer)) if axis not in special]
     if adds:
-        return Split(kept[held.axis], held.sections)
-    return Split(kept.index(held.axis), held.sections) if held.axis in kept else None
+        return Shard(kept[held.axis], held.sections)
+    return Shard(kept.index(held.axis), held.sections) if held.axis in kept else None
 
 
-def _reduced(node: ir.Node, held: Split, rank: int) -> State:
+def _reduced(node: ir.Node, held: Shard, rank: int) -> Placement:
     axes = ints(node, 1, "axes")
     if not axes:
         return None
     over = {axis % rank for axis in axes}
     if held.axis in over:
-        return Parts() if node.op_type == "ReduceSum" else None
+        return Partial() if node.op_type == "ReduceSum" else None
     gone = 0 if node.attributes.get_int("keepdims", 1) else sum(axis < held.axis for axis in over)
-    return Split(held.axis - gone, held.sections)
+    return Shard(held.axis - gone, held.sections)
