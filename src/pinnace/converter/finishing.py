@@ -16,8 +16,8 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from pinnace.formats.packing import STORAGE_ONLY
-from pinnace.ops.channels import quantized_axis
 from pinnace.program import Layout, Node, Quantized, TypeInfo
+from pinnace.program_structure import quantized_axis
 
 _ACTIVATION, _CHOICE = "Activation", "Where"
 _FUSED = (1, 3)  # RELU and RELU6 of ActivationType

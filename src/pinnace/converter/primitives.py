@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from pinnace import program_structure as structure
 from pinnace.converter.finishing import Dequantized, finish, finish_integers, needed
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.ops import signatures
-from pinnace.ops.mindspore import structure
 from pinnace.ops.values import Value
 from pinnace.program import DTYPES, Dialect, Function, Input, Layout, Literal, Node, Quantized, TypeInfo
 

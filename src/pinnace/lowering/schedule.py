@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from pinnace.lowering.failures import NodeFailure
 from pinnace.ops.families import find
-from pinnace.ops.mindspore.structure import UPDATED
 from pinnace.program import Function, FunctionRef, Monad, Node, Program
+from pinnace.program_structure import UPDATED
 
 
 class Order(NamedTuple):

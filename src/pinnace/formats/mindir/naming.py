@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from pinnace import program_structure as structure
 from pinnace.formats.messages import Proto
-from pinnace.ops.mindspore import structure
 from pinnace.program import Function, Literal
 
 # Limits of nested tuples and of visited values: damaged files can make them endless.

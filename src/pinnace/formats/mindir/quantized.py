@@ -17,8 +17,8 @@ from pinnace.errors import ModelFormatError
 from pinnace.formats import packing
 from pinnace.formats.messages import Proto
 from pinnace.formats.mindir.schema import number_of
-from pinnace.ops.channels import quantized_axis
 from pinnace.program import Layout, Node, Quantized
+from pinnace.program_structure import quantized_axis
 
 _LISTS = {
     "scale": "scale_list",

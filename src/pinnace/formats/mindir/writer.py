@@ -18,12 +18,12 @@ from typing import Any, BinaryIO
 import numpy as np
 import onnx_ir as ir
 
+from pinnace import program_structure as structure
 from pinnace.formats.messages import Proto
 from pinnace.formats.mindir import quantized
 from pinnace.formats.mindir.reader import DTYPES
 from pinnace.formats.mindir.schema import number_of, written_class
 from pinnace.formats.wire import head
-from pinnace.ops.mindspore import structure
 from pinnace.program import (
     Dialect,
     Function,

@@ -28,8 +28,8 @@ import onnx_ir as ir
 from pinnace.formats import packing
 from pinnace.formats.ms import schema, tensors
 from pinnace.formats.ms.flatbuffer import Buffer, Table
-from pinnace.ops.channels import quantized_axis
 from pinnace.program import Dialect, Function, Input, Layout, Node, Program, Quantized, TypeInfo
+from pinnace.program_structure import quantized_axis
 from pinnace.types import DataType
 from pinnace.weights.source import SMALL, Source
 

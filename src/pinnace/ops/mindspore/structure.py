@@ -9,11 +9,7 @@ from pinnace.ops import binding
 from pinnace.ops.builder import LoweringBuilder
 from pinnace.ops.table import primitive
 from pinnace.ops.values import AlwaysRaises, Branches, Closure, Value, flatten, rebuild
-
-TUPLE, ITEM, ORDERED = "MakeTuple", "TupleGetItem", "Depend"
-"""The primitives through which results of a model get their names."""
-UPDATED = "UpdateState"
-"""The primitive of which a monad comes."""
+from pinnace.program_structure import ITEM, ORDERED, TUPLE, UPDATED
 
 
 @primitive(TUPLE, "make_list", "MakeList", "make_tuple")
