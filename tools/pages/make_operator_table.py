@@ -76,7 +76,7 @@ _MISSING = {
     "tuple_setitem": _TUPLES,
 }
 """Why a row has no golden."""
-_OF_CUSTOM = "by formula, in tests/compiler/test_custom*.py"
+_OF_CUSTOM = "by formula, in tests/lowering/test_custom*.py"
 _RUN = ("Matmul", "all_gather", "all_reduce", "attention", "broadcast", "broadcasts", "group", "kinds", "mlp")
 """Goldens of ranks that MindSpore runs on the processor; others it only exports there."""
 

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.converter import inferring, loops
+from pinnace.converter import conditions, loops
 from pinnace.converter.primitives import Primitives
 from pinnace.graph.failures import Unsupported
+from pinnace.graph.inference import common_shape
 
 if TYPE_CHECKING:  # which imports this module
     from pinnace.converter.raising import Raiser
@@ -31,7 +32,7 @@ def write(raiser: Raiser, node: ir.Node, opset: int, depth: int) -> None:
 
 
 def _if(raiser: Raiser, node: ir.Node, opset: int, depth: int) -> None:
-    branches = inferring.possible(node, opset)
+    branches = conditions.possible(node, opset)
     if len(branches) > 1:
         _switch(raiser, node, branches, opset, depth)
         return
@@ -61,7 +62,7 @@ def _switch(
     for output, *results in zip(node.outputs, *(graph.outputs for graph in branches), strict=True):
         if None in (dtypes := {x.dtype for x in results}) or len(dtypes) > 1:
             raise Unsupported("has branches whose results have no type, or different ones")
-        output.type, output.shape = results[0].type, inferring.common([x.shape for x in results])
+        output.type, output.shape = results[0].type, common_shape(*(x.shape for x in results))
     chosen = writer.named("Switch", writer.name(flag), *partials)
     loops.give(writer, loops.call(writer, chosen, (), node.outputs), node.outputs)
 

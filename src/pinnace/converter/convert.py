@@ -21,8 +21,7 @@ from pinnace.errors import ConfigError, NotSupportedError, UnsupportedModelError
 from pinnace.formats.mindir.writer import write
 from pinnace.lowering import custom
 from pinnace.lowering.entry import STATE
-from pinnace.lowering.graph import compilable, port, shapes_of
-from pinnace.lowering.outputs import cast
+from pinnace.lowering.graph import cast_outputs, compilable, port, shapes_of
 from pinnace.program import Dialect, Layout, Program
 from pinnace.quantization.accuracy import Likeness
 from pinnace.quantization.files import Quantization, quantized
@@ -141,7 +140,7 @@ def convert(
     parts = splitting.split(model, options.split, path.stem) if options.split else []
     _check_gears(model, options, source.name)
     if options.output_type:
-        cast(model, options.output_type, ())
+        cast_outputs(model, options.output_type, ())
     notes = [*options.notes, *EXPLANATIONS.get(options.optimize, ())]
     if options.int32:
         notes += narrowed(model)

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.converter import inferring
+from pinnace.converter import conditions
 from pinnace.converter.primitives import Primitives, type_of
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
+from pinnace.graph.inference import common_shape
 from pinnace.program import Dialect, Function, Input, Node
 
 if TYPE_CHECKING:  # which imports this module
@@ -195,10 +196,10 @@ def _widen(loop: Loop, opset: int) -> None:
         inside.type, inside.shape = state.type, state.shape
     results, again = loop.body.outputs[1:], True
     while again:  # as often as a dimension, or then a rank, is seen to differ
-        with inferring.undone(list(loop.body)):
-            inferring.fits(list(loop.body), opset)
+        with conditions.undone(list(loop.body)):
+            conditions.fits(list(loop.body), opset)
             found = [(x.type, x.shape) for x in results]
-        wide = [inferring.common([x.shape, shape]) for x, (_, shape) in zip(ports, found, strict=False)]
+        wide = [common_shape(x.shape, shape) for x, (_, shape) in zip(ports, found, strict=False)]
         again = any(x.shape != shape for x, shape in zip(ports, wide, strict=True))
         for inside, shape in zip(ports, wide, strict=True):
             inside.shape = shape

@@ -15,17 +15,15 @@ from contextlib import suppress
 from typing import Literal
 
 import numpy as np
-import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import CommonSubexpressionEliminationPass, RemoveUnusedNodesPass
 
 from pinnace.converter.folding import fold
 from pinnace.graph.constants import array
 from pinnace.graph.editor import Editor
-from pinnace.graph.inference import infer_node, opset_of
+from pinnace.graph.inference import InferenceError, opset_of, refine
 from pinnace.graph.matching import attributes
-from pinnace.lowering.graph import has_collectives
-from pinnace.lowering.outputs import cast_output
+from pinnace.lowering.graph import cast_output, has_collectives
 from pinnace.quantization.operators import Operator, candidates, factors, put_in_place, scaled, weight_of
 from pinnace.types import Array
 
@@ -65,8 +63,8 @@ def _without_identities(model: ir.Model) -> None:
 def _fuse(model: ir.Model) -> None:
     """Fuse what is around the convolutions of a graph. Weights are multiplied when they are written."""
     for node in model.graph:
-        with suppress(onnx.shape_inference.InferenceError):  # engines will say it
-            infer_node(node, opset_of(model))
+        with suppress(InferenceError):  # engines will say it
+            refine(node, opset_of(model))
         fold(node, opset_of(model))
     b = Editor(model, "%fused")
     for operator in candidates(model, "stored", for_file=True):

@@ -1,4 +1,4 @@
-"""Raising of an ONNX graph to a program in one of MindSpore's dialects, the reverse of `compiler.lower`.
+"""Raising of an ONNX graph to a program in one of MindSpore's dialects, the reverse of `lowering`.
 
 Nodes are visited in order. Each is, whichever comes first,
 
@@ -19,15 +19,15 @@ import onnx.version_converter
 import onnx_ir as ir
 from onnx.inliner import inline_selected_functions
 
-from pinnace.converter import control, folding, inferring, rules
+from pinnace.converter import control, rules
+from pinnace.converter.folding import fold
 from pinnace.converter.primitives import Primitives, number_of, type_of
 from pinnace.converter.rules import int32
 from pinnace.distributed.segments import partition
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
 from pinnace.graph.builder import Builder
-from pinnace.graph.failures import Unsupported
-from pinnace.graph.inference import OPSET, infer, opset_of
-from pinnace.lowering.failures import MISFITS
+from pinnace.graph.failures import MISFITS, Unsupported
+from pinnace.graph.inference import OPSET, InferenceError, infer, opset_of, refine
 from pinnace.ops.table import Primitive
 from pinnace.program import Dialect, Function, Input, Layout, Program
 
@@ -119,9 +119,9 @@ class Raiser:
     def _raise(self, node: ir.Node, opset: int, depth: int) -> None:
         if self._lacks(node):
             raise Unsupported("reads what was not converted")
-        with suppress(inferring.InferenceError):  # engines will say it
-            inferring.infer(node, opset)
-        if folding.fold(node, opset):
+        with suppress(InferenceError):  # engines will say it
+            refine(node, opset)
+        if fold(node, opset):
             return
         if node.op_type in control.OPERATORS and not node.domain:
             control.write(self, node, opset, depth)

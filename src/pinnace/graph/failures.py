@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+MISFITS = (ArithmeticError, LookupError, MemoryError, RecursionError, ValueError)
+"""Exceptions that lowerings raise on malformed input; others are bugs of Pinnace."""
+
 
 class Unsupported(Exception):
     """A node that cannot be lowered; the message is the reason, without node or primitive."""

@@ -1,19 +1,22 @@
-"""Inference of element types and shapes: ONNX's own, over the nodes that compute a value."""
+"""Inference of element types and shapes: ONNX's own, node by node."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 
 import onnx
 import onnx_ir as ir
 
+from pinnace.graph import integers
 from pinnace.graph.failures import RankUnknown, Unsupported
+from pinnace.graph.walk import inner_graphs
 
 OPSET = 21
 """The ONNX operator set that lowerings write: the newest that all our engines read."""
 
-_NONE: Mapping[ir.Value, ir.TensorProtocol] = {}
+InferenceError = onnx.shape_inference.InferenceError
+_MOST = 64
+"""Elements of constants that ONNX's inference is given."""
 
 _INFERRED_AS = {"GreaterOrEqual": "Greater", "LessOrEqual": "Less"}
 _INFERRED_AS |= {"GroupNormalization": "LayerNormalization", "MeanVarianceNormalization": "Identity"}
@@ -45,9 +48,10 @@ class Types:
         """Dimensions of a tensor, None where free; Unsupported where not even the rank is known."""
         if x.shape is None:
             infer(x, self.opset)
-        if x.shape is None:
+        shape = integers.dims_of(x)
+        if shape is None:
             raise RankUnknown(f"the rank of {x.name!r} is unknown")
-        return tuple(d if isinstance(d, int) else None for d in x.shape)
+        return shape
 
     def rank(self, x: ir.Value) -> int:
         """Number of dimensions."""
@@ -89,16 +93,47 @@ def infer(x: ir.Value, opset: int) -> None:
             pending += [i for i in unknown if i.producer() and i not in seen]
             continue
         pending.pop()
-        with suppress(onnx.shape_inference.InferenceError):  # used wrongly: the engine will say it
+        with suppress(InferenceError):  # used wrongly: the engine will say it
             infer_node(node, opset)
 
 
-def infer_node(node: ir.Node, opset: int, values: Mapping[ir.Value, ir.TensorProtocol] = _NONE) -> None:
-    """Fill in what ONNX's inference tells of a node's outputs; its InferenceError where inputs do not fit.
+def refine(node: ir.Node, opset: int) -> None:
+    """Infer types and shapes of a node's results again, now that more is known of its inputs.
 
-    `values` holds what is known of inputs that are no constants.
+    Follows small integers, too, which the shapes of other nodes may come from. Raises InferenceError where
+    the inputs do not fit the operator.
     """
-    if node.domain or any(a.type is ir.AttributeType.GRAPH for a in node.attributes.values()):
+    declared = [output.shape for output in node.outputs]
+    for output in node.outputs:
+        output.shape = None
+    try:
+        infer_node(node, opset)
+    finally:
+        computed = integers.shape_after(node)
+        if computed is not None:
+            node.outputs[0].shape = _both(node.outputs[0].shape, ir.Shape(computed))
+        for output, shape in zip(node.outputs, declared, strict=True):
+            output.shape = _both(output.shape, shape)
+        integers.follow(node, opset)
+
+
+def _both(found: ir.Shape | None, other: ir.Shape | None) -> ir.Shape | None:
+    """Return the dimensions of a tensor by two sources; the first has the rank."""
+    if found is None or other is None or len(found) != len(other):
+        return other if found is None else found
+    return ir.Shape([d if isinstance(d, int) else o for d, o in zip(found, other, strict=True)])
+
+
+def common_shape(first: ir.Shape | None, second: ir.Shape | None) -> ir.Shape | None:
+    """Return the shape of a tensor that has one of two, free where they differ; None if the ranks do."""
+    if first is None or second is None or len(first) != len(second):
+        return None
+    return ir.Shape([m if m == n else None for m, n in zip(first, second, strict=True)])
+
+
+def infer_node(node: ir.Node, opset: int) -> None:
+    """Fill in what ONNX's inference tells of a node's outputs; its InferenceError where inputs do not fit."""
+    if node.domain or inner_graphs(node):
         return
     types: dict[str, onnx.TypeProto] = {}
     data: dict[str, onnx.TensorProto] = {}
@@ -107,12 +142,10 @@ def infer_node(node: ir.Node, opset: int, values: Mapping[ir.Value, ir.TensorPro
             continue
         if value.dtype is None:
             return
-        types[value.name] = _type_proto(value)
-        known = values.get(value) or ir.convenience.get_const_tensor(value)  # of an operator Constant, too
-        if known is not None and known.size <= 64:
-            with suppress(ir.serde.SerdeError):  # it will hold other values, or the file is damaged
-                data[value.name] = ir.serde.serialize_tensor(known)
-                data[value.name].name = value.name
+        types[value.name] = onnx.helper.make_tensor_type_proto(value.dtype.value, integers.dims_of(value))
+        with suppress(ir.serde.SerdeError):  # it will hold other values, or the file is damaged
+            if (tensor := _tensor(value)) is not None:
+                data[value.name] = tensor
     try:
         proto = ir.serde.serialize_node(node)
         schema = onnx.defs.get_schema(_INFERRED_AS.get(node.op_type, node.op_type), opset)
@@ -126,10 +159,17 @@ def infer_node(node: ir.Node, opset: int, values: Mapping[ir.Value, ir.TensorPro
         pass  # there is no such operator, or no such element type: the engine will say it
 
 
-def _type_proto(value: ir.Value) -> onnx.TypeProto:
-    assert value.dtype is not None
-    shape = None if value.shape is None else [d if isinstance(d, int) else None for d in value.shape]
-    return onnx.helper.make_tensor_type_proto(value.dtype.value, shape)
+def _tensor(value: ir.Value) -> onnx.TensorProto | None:
+    """Return what a short constant holds, or the integers that are known of another tensor."""
+    constant = ir.convenience.get_const_tensor(value)  # of an operator Constant, too
+    if constant is None:
+        known = integers.exact(value)
+        return None if known is None else onnx.numpy_helper.from_array(known, value.name)
+    if constant.size > _MOST:
+        return None
+    made = ir.serde.serialize_tensor(constant)
+    made.name = value.name or ""
+    return made
 
 
 def _take(value: ir.Value, inferred: onnx.TypeProto.Tensor) -> None:

@@ -16,16 +16,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-import onnx
 import onnx_ir as ir
 
-from pinnace.graph.failures import RankUnknown, Unsupported
-from pinnace.graph.inference import infer_node
-from pinnace.lowering.evaluate import Evaluator
+from pinnace.graph.failures import Unsupported
+from pinnace.graph.inference import InferenceError, common_shape, infer, infer_node
 from pinnace.ops.builder import EitherShape, LoweringBuilder
 from pinnace.ops.values import NOTHING, AlwaysRaises, Branches, Effects, TailCall, Value, flatten, rebuild
+
+if TYPE_CHECKING:
+    from pinnace.lowering.trace import Tracer
 
 
 @dataclass
@@ -38,34 +40,24 @@ class Side:
 
 
 def lower_branches(
-    tracer: Evaluator, branches: Branches, arguments: Sequence[Value], effects: Effects
+    tracer: Tracer, branches: Branches, arguments: Sequence[Value], effects: Effects
 ) -> tuple[Value, Effects]:
     """Call one of two functions, by a condition at run time; returns the value and the memory afterwards."""
-    b = tracer.b
-    sides = [_trace_side(tracer, s, arguments, effects) for s in (branches.when_true, branches.when_false)]
-    alive = [side for side in sides if side is not None]
+    alive = []
+    for callee in (branches.when_true, branches.when_false):
+        with suppress(AlwaysRaises), tracer.b.scope() as nodes:
+            alive.append(Side(nodes, *tracer.call(callee, arguments, effects)))
     if not alive:
         raise AlwaysRaises
     if len(alive) == 1:
-        b.nodes.extend(alive[0].nodes)
+        tracer.b.nodes.extend(alive[0].nodes)
         return alive[0].value, alive[0].effects
     then, other = alive
     return merge(tracer, branches.condition, then, other, effects)
 
 
-def _trace_side(
-    tracer: Evaluator, callee: Value, arguments: Sequence[Value], effects: Effects
-) -> Side | None:
-    with tracer.b.scope() as nodes:
-        try:
-            value, after = tracer.call(callee, arguments, effects)
-        except AlwaysRaises:
-            return None
-    return Side(nodes, value, after)
-
-
 def merge(
-    tracer: Evaluator, condition: ir.Value, then: Side, other: Side, effects: Effects
+    tracer: Tracer, condition: ir.Value, then: Side, other: Side, effects: Effects
 ) -> tuple[Value, Effects]:
     """Merge two sides; returns the value and the memory afterwards. `effects` is the memory before."""
     for side in (then, other):
@@ -79,7 +71,7 @@ def merge(
 
 
 def _aligned(
-    tracer: Evaluator, x: Value, y: Value, own: Collection[ir.Value], depth: int
+    tracer: Tracer, x: Value, y: Value, own: Collection[ir.Value], depth: int
 ) -> tuple[Value, Value]:
     """If one value ends an iteration of a loop, turn the other into a value that leaves that loop.
 
@@ -149,7 +141,11 @@ def _join(
     if not _same_structure(then.value, other.value):
         raise Unsupported("gives tuples of different structure in the two branches of a condition")
     leaves = list(zip(flatten(then.value), flatten(other.value), strict=True))
-    targets = [t for t in {**then.effects.memory, **other.effects.memory} if _changed(t, then, other, before)]
+    targets = [
+        target
+        for target in {**then.effects.memory, **other.effects.memory}
+        if any(side.effects.read(target) is not before.read(target) for side in (then, other))
+    ]
     pairs = [(i, x, y) for i, (x, y) in enumerate(leaves) if differs(x, y)]
     first = [then.effects.read(x) for x in (*(x for _, x, _ in pairs), *targets)]
     second = [other.effects.read(y) for y in (*(y for _, _, y in pairs), *targets)]
@@ -204,10 +200,6 @@ def _same_structure(a: Value, b: Value) -> bool:
     return not isinstance(a, tuple) and not isinstance(b, tuple)
 
 
-def _changed(target: ir.Value, then: Side, other: Side, before: Effects) -> bool:
-    return any(side.effects.read(target) is not before.read(target) for side in (then, other))
-
-
 def differs(x: Value, y: Value) -> bool:
     """Return True if two leaves are known to differ now; memories never do."""
     if isinstance(x, Effects):
@@ -245,22 +237,17 @@ def _emit_if(
         else_branch=ir.Graph([], else_outputs, nodes=second, name=b.fresh()),
     )
     for result, x, y in zip(results, then_outputs, else_outputs, strict=True):
-        result.type = x.type
-        result.shape = common_shape(b, x, y)
-        of_then, of_other = _form(b, x), _form(b, y)
+        infer(x, b.opset)
+        infer(y, b.opset)
+        result.type, result.shape = x.type, common_shape(x.shape, y.shape)
+        of_then, of_other = (b.forms.get(v) if v.shape is None else v.shape for v in (x, y))
         if result.shape is None and of_then is not None and of_other is not None:
             b.forms[result] = EitherShape(chosen, of_then, of_other)
     return results
 
 
-def _form(b: LoweringBuilder, x: ir.Value) -> ir.Shape | EitherShape | None:
-    with suppress(RankUnknown):
-        return ir.Shape(b.shape(x))
-    return b.forms.get(x)
-
-
 def by_rank(
-    tracer: Evaluator,
+    tracer: Tracer,
     condition: ir.Value,
     values: tuple[Value, ...],
     lower: Callable[[tuple[Value, ...]], tuple[Value, Effects]],
@@ -283,7 +270,7 @@ def _fits(b: LoweringBuilder, side: Side) -> bool:
     try:
         for node in side.nodes:
             infer_node(node, b.opset)
-    except onnx.shape_inference.InferenceError:
+    except InferenceError:
         return False
     return True
 
@@ -311,17 +298,6 @@ def _side_of_ranks(
 
     with b.scope() as nodes:
         return Side(nodes, *lower(tuple(rebuild(values, map(known, flatten(values))))))
-
-
-def common_shape(b: LoweringBuilder, x: ir.Value, y: ir.Value) -> ir.Shape | None:
-    """Return the common shape of two tensors, free where they differ; None if the ranks differ."""
-    try:
-        first, second = b.shape(x), b.shape(y)
-    except Unsupported:
-        return None
-    if len(first) != len(second):
-        return None
-    return ir.Shape([m if m == n else None for m, n in zip(first, second, strict=True)])
 
 
 def own_copy(b: LoweringBuilder, value: ir.Value) -> ir.Value:

@@ -103,9 +103,8 @@ def _infer(model: ir.Model, found: list[ir.Node]) -> None:
 
 def _replace(b: OlderBuilder, node: ir.Node) -> str:
     """Replace a node; returns the reason why it cannot be."""
-    from pinnace.graph.failures import Unsupported
+    from pinnace.graph.failures import MISFITS, Unsupported
     from pinnace.graph.inference import infer
-    from pinnace.lowering.failures import MISFITS
     from pinnace.ops.families import find
     from pinnace.program import Dialect
 

@@ -20,6 +20,7 @@ from pinnace.shapes import Shape, named_shapes
 from pinnace.tensors import gears
 from pinnace.types import DataType, Format, Interface, Port
 
+_OUTPUT_TYPES = {"FP16": ir.DataType.FLOAT16, "FP32": ir.DataType.FLOAT, "UINT8": ir.DataType.UINT8}
 _NO_PLAN: Mapping[str, str] = {}
 
 
@@ -76,9 +77,7 @@ def compilable(
     if shapes:
         _reshape(graph, model, inputs, shapes, ids, name)
     if output_type:
-        from pinnace.lowering.outputs import cast  # few contexts ask for one
-
-        cast(model, output_type, hidden)
+        cast_outputs(model, output_type, hidden)
     layout = graph.layout if isinstance(graph, Program) else Layout.NCHW
     info = dict(graph.user_info if isinstance(graph, Program) else graph.metadata_props)
     if info:
@@ -123,6 +122,29 @@ def _reshape(
     if isinstance(graph, Program) and graph.dialect is Dialect.MINDSPORE:
         # References for MindSpore Lite and ONNX, unlike MindSpore, compute with the numbers in the file.
         compare(model, _lowered(graph, ids), name)
+
+
+def cast_outputs(model: ir.Model, kind: str, states: Collection[str]) -> None:
+    """Cast the outputs of a graph to "FP16", "FP32" or "UINT8", except strings and `states`."""
+    wanted = _OUTPUT_TYPES[kind]
+    for place, value in enumerate(model.graph.outputs):
+        if value.name not in states and value.dtype not in (wanted, ir.DataType.STRING, None):
+            cast_output(model, place, wanted)
+
+
+def cast_output(model: ir.Model, place: int, wanted: ir.DataType) -> None:
+    """Cast the output at a place, which keeps its name, unless that is the one of an input or a constant."""
+    value = model.graph.outputs[place]
+    node = ir.node("Cast", [value], attributes={"to": wanted.value})
+    (output,) = node.outputs
+    output.type, output.shape = ir.TensorType(wanted), value.shape
+    name = value.name or ""
+    if value.producer() is None:
+        output.name = f"{name}_{wanted.name}"
+    else:
+        value.name, output.name = f"{name}.uncast", name
+    model.graph.append(node)
+    model.graph.outputs[place] = output
 
 
 def has_collectives(model: ir.Model) -> bool:

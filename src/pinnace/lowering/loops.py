@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
 from pinnace.graph.failures import Unsupported
+from pinnace.graph.inference import common_shape, infer
 from pinnace.lowering.branches import (
     Side,
-    common_shape,
     differs,
     merge,
     own_copy,
@@ -28,11 +28,11 @@ from pinnace.lowering.branches import (
     with_memory,
     zero,
 )
-from pinnace.lowering.evaluate import Evaluator, Frame
 from pinnace.ops.values import NOTHING, Branches, Closure, Effects, TailCall, Value, flatten, rebuild
 from pinnace.program import Node
 
-_K = TypeVar("_K")
+if TYPE_CHECKING:
+    from pinnace.lowering.trace import Frame, Tracer
 
 
 @dataclass
@@ -47,7 +47,7 @@ class _Head:
 
 
 def lower_loop(
-    tracer: Evaluator, callee: Closure, arguments: Sequence[Value], effects: Effects
+    tracer: Tracer, callee: Closure, arguments: Sequence[Value], effects: Effects
 ) -> tuple[Value, Effects]:
     """Call a function that ends by calling itself; returns value and memory after the last iteration."""
     head = _head(tracer, callee, arguments, effects)
@@ -59,7 +59,7 @@ def lower_loop(
     return loop.emit()
 
 
-def _head(tracer: Evaluator, callee: Closure, arguments: Sequence[Value], effects: Effects) -> _Head:
+def _head(tracer: Tracer, callee: Closure, arguments: Sequence[Value], effects: Effects) -> _Head:
     frame = tracer.enter(callee, arguments, effects)
     tail = _tail(frame)
     for node in tracer.nodes(frame):
@@ -96,7 +96,7 @@ def _tail(frame: Frame) -> Node:
 
 class _Loop:
     def __init__(
-        self, tracer: Evaluator, callee: Closure, arguments: tuple[Value, ...], effects: Effects
+        self, tracer: Tracer, callee: Closure, arguments: tuple[Value, ...], effects: Effects
     ) -> None:
         self.tracer, self.b = tracer, tracer.b
         self.callee, self.arguments, self.effects = callee, arguments, effects
@@ -135,21 +135,15 @@ class _Loop:
         return self._widen(leaves, new.effects)
 
     def _widen(self, leaves: list[Value], effects: Effects) -> bool:
-        unchanged = True
-        for i in self.carried:
-            unchanged &= self._widen_shape(self.carried, i, self.b.tensor(leaves[i]))
-        for target in self.targets:
-            unchanged &= self._widen_shape(self.targets, target, effects.read(target))
-        return unchanged
-
-    def _widen_shape(self, shapes: dict[_K, ir.Shape | None], key: _K, value: ir.Value) -> bool:
-        """Widen a carried shape to include that of `value`. Returns False if it changed."""
-        old = shapes[key]
-        if old is None:
-            return True
-        common = common_shape(self.b, ir.Value(shape=old), value)
-        shapes[key] = common
-        return common == old
+        """Widen the carried shapes to include those after an iteration. Returns False if one changed."""
+        after = [self.b.tensor(leaves[i]) for i in self.carried] + [effects.read(t) for t in self.targets]
+        for value in after:
+            infer(value, self.b.opset)
+        old = (*self.carried.values(), *self.targets.values())
+        wide = [common_shape(shape, value.shape) for shape, value in zip(old, after, strict=True)]
+        self.carried = dict(zip(self.carried, wide, strict=False))
+        self.targets = dict(zip(self.targets, wide[len(self.carried) :], strict=True))
+        return list(old) == wide
 
     def emit(self) -> tuple[Value, Effects]:
         """Write the `Loop` and the nodes after it; returns value and memory."""

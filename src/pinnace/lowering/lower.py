@@ -12,11 +12,10 @@ from pinnace.graph.inference import OPSET, infer
 from pinnace.graph.nodes import DOMAIN
 from pinnace.graph.walk import inner_graphs, nodes
 from pinnace.lowering.entry import STATE, entry_inputs, graph_inputs, leaves, unique
-from pinnace.lowering.failures import NodeFailure
 from pinnace.lowering.reshaping import reshape
 from pinnace.lowering.trace import Tracer
 from pinnace.lowering.variable import HELD_BACK
-from pinnace.lowering.work import Work
+from pinnace.lowering.work import NodeFailure, Work
 from pinnace.ops import quantization
 from pinnace.ops.builder import LoweringBuilder
 from pinnace.ops.families import find

@@ -27,7 +27,7 @@ from pinnace.errors import warn
 from pinnace.graph.casts import compute_in
 from pinnace.graph.editor import Editor
 from pinnace.graph.nodes import origins
-from pinnace.graph.walk import nodes
+from pinnace.graph.walk import inner_graphs, nodes
 from pinnace.lowering.variable import nearest
 
 PLANNED = "pinnace.planned"
@@ -98,9 +98,7 @@ def _compute_in(b: Editor, node: ir.Node, wanted: ir.DataType) -> bool:
 
 def _schema(node: ir.Node, opsets: Mapping[str, int]) -> onnx.defs.OpSchema | None:
     """Return the schema of a standard operator without nested graphs; None for others."""
-    if node.domain not in ("", "ai.onnx"):
-        return None
-    if any(a.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for a in node.attributes.values()):
+    if node.domain not in ("", "ai.onnx") or inner_graphs(node):
         return None
     try:
         return onnx.defs.get_schema(node.op_type, node.version or opsets[""])

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache, cached_property
 from typing import NamedTuple
 
-from pinnace.lowering.failures import NodeFailure
+from pinnace.lowering.work import NodeFailure
 from pinnace.ops.families import find
 from pinnace.program import Function, FunctionRef, Monad, Node, Program
 from pinnace.program_structure import UPDATED

@@ -7,34 +7,66 @@ call of one of two functions, `Loop` for a function that ends by calling itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cached_property, partial
 
 import onnx_ir as ir
 
 from pinnace import bounds
-from pinnace.graph.failures import RankUnknown, Unsupported
+from pinnace.graph.failures import MISFITS, RankUnknown, Unsupported
 from pinnace.graph.inference import infer
 from pinnace.lowering.branches import by_rank, lower_branches
-from pinnace.lowering.evaluate import Evaluator
 from pinnace.lowering.loops import lower_loop
-from pinnace.lowering.work import Work
+from pinnace.lowering.schedule import Schedule
+from pinnace.lowering.work import NodeFailure, Work
+from pinnace.ops import quantization
 from pinnace.ops.builder import LoweringBuilder
+from pinnace.ops.families import find
 from pinnace.ops.table import Primitive
 from pinnace.ops.values import Branches, Closure, Effects, TailCall, Value, flatten, rebuild
-from pinnace.program import Function, Node, Program
+from pinnace.program import Dialect, Function, FunctionRef, Literal, Monad, Node, Program, TypeInfo
 
+_NOTHING = Effects()
 _SHARING = ("state", "structure", "views")
 """Families of primitives whose result may be the tensor, or a part of the tensor, that they are given."""
+_SMALL = 256
+"""Elements up to which a constant is copied into the graph, where equal ones are merged."""
 
 
-class Tracer(Evaluator):
-    """Evaluates calls: inlined where the function is known, else as control flow."""
+class Frame:
+    """The values of names in one call of a function.
+
+    `outer` is the frame of the definition, and `entry` the memory before the call. `late` are the nodes, by
+    id, that read weights after the monads of these names.
+    """
+
+    def __init__(self, function: Function, outer: Frame | None, entry: Effects) -> None:
+        self.function = function
+        self.outer = outer
+        self.entry = entry
+        self.late: Mapping[int, tuple[str, ...]] = {}
+        self.values: dict[str, Value] = {}
+        self.effects: dict[str, Effects] = {}
+
+
+def _is_weight(value: Value) -> bool:
+    return isinstance(value, ir.Value) and value.const_value is not None
+
+
+class Tracer:
+    """Evaluates the functions of one program, writing nodes into a builder.
+
+    Calls are inlined where the function is known, else they become control flow.
+    """
 
     def __init__(self, program: Program, builder: LoweringBuilder, trusts: bool, work: Work) -> None:
         """With `trusts` results have the shapes that the file declares, else inferred ones."""
-        super().__init__(program, builder, trusts, work)
+        self.program = program
+        self.b = builder
+        self.schedule = Schedule(program)
+        self.open_loops: list[tuple[Function, tuple[Value, ...]]] = []  # outermost first, with arguments
+        self._trusts, self._work = trusts, work
         self._calls = 0
 
     def call(self, callee: Value, arguments: Sequence[Value], effects: Effects) -> tuple[Value, Effects]:
@@ -73,7 +105,7 @@ class Tracer(Evaluator):
         settled = False
         with suppress(RankUnknown), self.b.scope() as nodes:
             value = self._lowered(row, node, inputs)
-            self.declared.apply(value, node.types)
+            self._declare(value, node.types)
             settled = all(map(self._has_form, flatten(value)))
         if settled:
             self.b.nodes.extend(nodes)
@@ -85,7 +117,7 @@ class Tracer(Evaluator):
     def _lowered(self, row: Primitive, node: Node, inputs: Sequence[Value]) -> Value:
         if row.family != "structure" and any(isinstance(x, Effects) for x in inputs):
             inputs = self._held(inputs)
-        value = self.declared.cast(row.lower(self.b, inputs, node.attributes))
+        value = self._cast_as_declared(row.lower(self.b, inputs, node.attributes))
         if not self.writes or row.family in _SHARING:
             return value
         # A later write to an input must not change the result.
@@ -109,3 +141,194 @@ class Tracer(Evaluator):
         if leaf.shape is None:
             infer(leaf, self.b.opset)
         return leaf.shape is not None or leaf in self.b.forms
+
+    def enter(self, callee: Closure, arguments: Sequence[Value], effects: Effects) -> Frame:
+        """Return a frame of a function with its inputs bound; `effects` is the memory before the call."""
+        function = callee.function
+        frame = Frame(function, callee.frame, effects)
+        if len(arguments) != len(function.inputs):
+            raise Unsupported(
+                f"gives {len(arguments)} arguments to function {function.name!r}, "
+                f"which takes {len(function.inputs)}"
+            )
+        for declared, value in zip(function.inputs, arguments, strict=True):
+            frame.values[declared.name] = value
+        return frame
+
+    def nodes(self, frame: Frame) -> list[Node]:
+        """Return the nodes of a frame in the order of their evaluation."""
+        values = frame.values.items()
+        monads = frozenset(name for name, value in values if isinstance(value, Effects))
+        weights: set[str] = set()
+        if self.writes:
+            weights.update(frame.function.parameters, (name for name, value in values if _is_weight(value)))
+        order = self.schedule.order(frame.function, frozenset(weights), monads)
+        frame.late = order.late
+        return order.nodes
+
+    @cached_property
+    def writes(self) -> bool:
+        """True if a primitive of the program changes a tensor in place."""
+        names = {n.primitive for f in self.program.functions.values() for n in f.nodes if n.primitive}
+        return any(row.family == "state" for name in names if (row := find(self.program.dialect, name)))
+
+    def leave(self, frame: Frame) -> tuple[Value, Effects]:
+        """Evaluate a frame; returns its outputs, several as a tuple, and the memory afterwards."""
+        for node in self.nodes(frame):
+            self.evaluate(frame, node)
+        outputs: list[Value] = []
+        effects = Effects()
+        for name in frame.function.outputs:
+            value, after = self.look_up(frame, name)
+            outputs.append(value)
+            effects = effects.join(after)
+        single = len(outputs) == 1 or any(isinstance(x, TailCall) for x in outputs)
+        return (outputs[0] if single else tuple(outputs)), effects
+
+    def _literal(self, frame: Frame, literal: Literal) -> Value:
+        match literal:
+            case None | bool() | int() | float() | str() | bytes():
+                return literal
+            case Monad():
+                return Effects()
+            case FunctionRef(name):
+                return Closure(self.program.functions[name], frame)
+            case tuple():
+                return tuple(self._literal(frame, item) for item in literal)
+            case _:
+                return self.b.weight(literal) if literal.size > _SMALL else self.b.constant(literal.numpy())
+
+    def evaluate(self, frame: Frame, node: Node) -> None:
+        """Evaluate a node, and store its outputs in a frame."""
+        self._work.count(node)
+        inputs: list[Value] = []
+        before = Effects()
+        for name in node.inputs:
+            value, effects = self.look_up(frame, name)
+            inputs.append(value)
+            before = before.join(effects)
+        if id(node) in frame.late:
+            before = before.join(frame.entry)
+            for name in frame.late[id(node)]:
+                before = before.join(self.look_up(frame, name)[1])
+            inputs = [before.read(value) if _is_weight(value) else value for value in inputs]
+        try:
+            value, after = self._apply(node, inputs, before)
+            self._work.count_leaves(value)
+        except Unsupported as error:
+            raise NodeFailure(node, str(error)) from None
+        except MISFITS as error:
+            # Lowerings assume that shapes and attributes fit together; in a damaged model they may not.
+            reason = f"its inputs and attributes do not fit together ({error or type(error).__name__})"
+            raise NodeFailure(node, reason) from error
+        except (AttributeError, TypeError) as error:
+            error.add_note(f"while node {node.name!r} ({node.primitive or 'call'}) was lowered")
+            raise
+        self._declare(value, node.types)
+        for name, part in self._results(frame, node, value):
+            quantized = frame.function.quantized.get(name)
+            if quantized is not None and isinstance(part, ir.Value):
+                part = quantization.stored(self.b, part, quantized)
+            frame.values[name] = part
+            frame.effects[name] = after.join(before)
+
+    def _apply(self, node: Node, inputs: list[Value], before: Effects) -> tuple[Value, Effects]:
+        self.b.origins = (node.name,)
+        if not node.primitive:
+            if not inputs:
+                raise Unsupported("names nothing to call")
+            return self.call(inputs[0], inputs[1:], before)
+        row = find(self.program.dialect, node.primitive)
+        if row is None:
+            raise Unsupported("Pinnace does not know this primitive")
+        return self.lower(row, node, inputs, before)
+
+    def _results(self, frame: Frame, node: Node, value: Value) -> Iterator[tuple[str, Value]]:
+        if self.program.tuple_results:
+            yield node.outputs[0], value
+            return
+        if isinstance(value, TailCall):  # whose results, when there are some, are those of the function
+            if tuple(frame.function.outputs) != node.outputs:
+                raise NodeFailure(node, "calls the function of a loop before the end of a round")
+            yield from zip(node.outputs, (value,) * len(node.outputs), strict=True)
+            return
+        parts = value if isinstance(value, tuple) else (value,)
+        if len(parts) < len(node.outputs):
+            raise NodeFailure(node, f"has {len(node.outputs)} outputs, but its lowering gives {len(parts)}")
+        yield from zip(node.outputs, parts, strict=False)
+
+    def look_up(self, frame: Frame, name: str) -> tuple[Value, Effects]:
+        """Return the value of a name in a frame, and the memory after its computation."""
+        holder: Frame | None = frame
+        while holder is not None:
+            if name in holder.values:
+                value = holder.values[name]
+                return value, value if isinstance(value, Effects) else holder.effects.get(name, _NOTHING)
+            if name in holder.function.parameters:
+                weight = self.b.weight(holder.function.parameters[name])
+                value = holder.values[name] = self.dequantized(holder.function, name, weight)
+                return value, _NOTHING
+            if name in holder.function.constants:
+                literal = self._literal(holder, holder.function.constants[name])
+                value = holder.values[name] = self.dequantized(holder.function, name, literal)
+                return value, value if isinstance(value, Effects) else _NOTHING
+            holder = holder.outer
+        if name in self.program.functions:
+            return Closure(self.program.functions[name], frame), _NOTHING
+        raise Unsupported(f"refers to {name!r}, which nothing defines")
+
+    def dequantized(self, function: Function, name: str, value: Value) -> Value:
+        """Return a parameter or input, dequantized if it contains quantized integers."""
+        quantized = function.quantized.get(name)
+        if quantized is None or not isinstance(value, ir.Value):
+            return value
+        return quantization.meant(self.b, value, quantized)
+
+    @contextmanager
+    def in_loop(self, function: Function, arguments: tuple[Value, ...]) -> Iterator[None]:
+        """Treat calls of `function` as the next iteration; `arguments` are those of the current one."""
+        self.open_loops.append((function, arguments))
+        try:
+            yield
+        finally:
+            self.open_loops.pop()
+
+    def _cast_as_declared(self, value: Value) -> Value:
+        """Cast a tensor to the type that MindSpore's kernel writes: int32 for int32 times a length."""
+        if (
+            self.program.dialect is not Dialect.MINDSPORE
+            or not isinstance(value, ir.Value)
+            or value.dtype is None
+        ):
+            return value
+        types = self.b.declared
+        if len(types) != 1 or types[0] is None or value.dtype is types[0].dtype:
+            return value
+        dtype = types[0].dtype
+        if ir.DataType.STRING in (value.dtype, dtype):
+            return value
+        # A declared type that is wider than the operands is not computed in (Angle, RemainderScalarTensor).
+        own = self.b.dtype(value)
+        cut = dtype.is_integer() and own.is_floating_point()  # an inverse of int64
+        return self.b.cast(value, dtype) if cut or dtype.bitwidth <= own.bitwidth else value
+
+    def _declare(self, value: Value, types: Sequence[TypeInfo | None]) -> None:
+        """Set the types and shapes of tensors that have none yet."""
+        leaves = [leaf for leaf in flatten(value) if not isinstance(leaf, Effects)]
+        lacking = any(isinstance(x, ir.Value) and (x.type is None or x.shape is None) for x in leaves)
+        if not lacking or len(leaves) != len(types):  # types are decoded when they are counted
+            return
+        for leaf, declared in zip(leaves, types, strict=True):
+            if isinstance(leaf, ir.Value) and declared is not None:
+                self._declare_leaf(leaf, declared)
+
+    def _declare_leaf(self, leaf: ir.Value, declared: TypeInfo) -> None:
+        if leaf.dtype is None:
+            leaf.dtype = declared.dtype
+        if leaf.shape is None and not self._trusts:
+            infer(leaf, self.b.opset)
+        # MindSpore Lite's converter writes no dimensions where it does not know them.
+        unknown = declared.shape == () and self.program.dialect is Dialect.LITE
+        unknown = unknown or leaf in self.b.forms  # MindSpore declares the shape of one branch
+        if leaf.shape is None and declared.shape is not None and not unknown:
+            leaf.shape = ir.Shape(declared.shape if self._trusts else [None] * len(declared.shape))

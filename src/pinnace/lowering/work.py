@@ -1,12 +1,20 @@
-"""The work of one build so far, held against its limits."""
+"""The work of one build so far, held against its limits, and failures of lowering."""
 
 from __future__ import annotations
 
 from pinnace import bounds
 from pinnace.graph.failures import Unsupported
-from pinnace.lowering.failures import NodeFailure
 from pinnace.ops.values import TailCall, Value
 from pinnace.program import Node, Program
+
+
+class NodeFailure(Exception):
+    """A node that cannot be lowered, with the reason."""
+
+    def __init__(self, node: Node, reason: str) -> None:
+        super().__init__(f"node {node.name!r} ({node.primitive or 'call'}): {reason}")
+        self.node = node
+        self.reason = reason
 
 
 class Work:

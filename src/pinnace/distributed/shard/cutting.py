@@ -8,11 +8,9 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import (
     IdentityEliminationPass,
-    InlinePass,
     LiftConstantsToInitializersPass,
     RemoveInitializersFromInputsPass,
     RemoveUnusedNodesPass,
@@ -35,6 +33,7 @@ from pinnace.distributed.shard.costs import (
 )
 from pinnace.distributed.shard.products import plain_transposes, prepare_products
 from pinnace.errors import ConfigError, UnsupportedModelError, UnsupportedPrimitive
+from pinnace.graph import integers
 from pinnace.graph.constants import array
 from pinnace.graph.editor import Editor
 from pinnace.graph.nodes import DOMAIN
@@ -159,8 +158,6 @@ def _prepared(source: Source, shapes: Mapping[str, Sequence[int]], ranks: int) -
         raise UnsupportedModelError(source.name, [row])
     if has_collectives(model):
         raise ConfigError(f"{source.name}: is a part of a model that was cut; cut the whole into more ranks")
-    if model.functions:
-        InlinePass()(model)
     IdentityEliminationPass()(model)
     _weights_as_initializers(model)
     if ranks > 1:
@@ -175,7 +172,8 @@ def _prepared(source: Source, shapes: Mapping[str, Sequence[int]], ranks: int) -
         known[name].shape = ir.Shape(dims)
         _forget_shapes([value for node in model.graph for value in node.outputs])
     prepare_products(model, ranks)
-    _fold(model, _inferred(model, source.name))
+    _infer(model, source.name)
+    _fold(model)
     plain_transposes(model)
     RemoveUnusedNodesPass()(model)
     return model
@@ -215,50 +213,50 @@ def _check_shape(model: str, value: ir.Value, dims: Sequence[int]) -> None:
     raise ConfigError(f"{model}: input {value.name!r} cannot have the shape {list(dims)}: {wanted}")
 
 
-def _inferred(model: ir.Model, name: str) -> Mapping[ir.Value, ir.TensorProtocol]:
-    """Infer types and shapes, and return the small integers that they determine.
+def _infer(model: ir.Model, name: str) -> None:
+    """Infer types, shapes and the small integers that they determine.
 
-    Where inputs have free dimensions, what is the same for two made-up sizes of them is fixed: inference does
-    not follow them through the arithmetic with which exporters write shapes.
+    Where inputs have free dimensions, shapes are inferred for two made-up sizes of them: inference does not
+    follow free dimensions through the arithmetic with which exporters write shapes.
     """
     given = [list(value.shape or ()) for value in model.graph.inputs]
     names = [[_name(dim, place, axis) for axis, dim in enumerate(dims)] for place, dims in enumerate(given)]
     free = list(dict.fromkeys(name for dims in names for name in dims if name))
-    if free and all(value.shape is not None for value in model.graph.inputs):
+    numbers = {key: number for number, key in enumerate(free)}
+    axes = {key: axis for dims in names for axis, key in enumerate(dims) if key}  # one batch with two names
+    followed = free and all(value.shape is not None for value in model.graph.inputs)
+    for made_up in (numbers, axes) if followed else ():
         with suppress(UnsupportedModelError):
-            return _inferred_twice(model, name, names, {key: number for number, key in enumerate(free)})
-        axes = {key: axis for dims in names for axis, key in enumerate(dims) if key}
-        with suppress(UnsupportedModelError):  # one batch, for which inputs have two names
-            _inferred_twice(model, name, names, axes)
-    return _infer(model, name)
+            _infer_twice(model, name, names, made_up)
+            break
+    else:
+        ShapeInferencePass(check_type=False, strict_mode=False)(model)
+    infer_all(model, name)
 
 
-def _inferred_twice(
+def _infer_twice(
     model: ir.Model, name: str, names: Sequence[Sequence[str]], numbers: Mapping[str, int]
-) -> Mapping[ir.Value, ir.TensorProtocol]:
-    """Infer shapes and integers for two made-up sizes of each free dimension, by the number of its name."""
+) -> None:
+    """Infer shapes for two made-up sizes of each free dimension, by the number of its name."""
     inputs = model.graph.inputs
     outputs = [value for node in model.graph for value in node.outputs]
-    given = [list(value.shape or ()) for value in inputs]
+    given, inferred = ([value.shape for value in values] for values in (inputs, outputs))
     sizes = [{key: first + step * number for key, number in numbers.items()} for first, step in _MADE_UP]
-    shapes, integers = [], []
+    shapes = []
     try:
         for made_up in sizes:
-            for value, dims, keys in zip(inputs, given, names, strict=True):
-                value.shape = ir.Shape([made_up.get(key, dim) for dim, key in zip(dims, keys, strict=True)])
+            for value, shape, keys in zip(inputs, given, names, strict=True):
+                assert shape is not None
+                value.shape = ir.Shape([made_up.get(key, dim) for dim, key in zip(shape, keys, strict=True)])
             _forget_shapes(outputs)
-            integers.append(_infer(model, name))
+            ShapeInferencePass(check_type=False, strict_mode=False)(model)
+            infer_all(model, name)
             shapes.append([value.shape for value in outputs])
+        symbols = {(sizes[0][key], sizes[1][key]): key for key in numbers}
+        inferred = [_common(one, other, symbols) for one, other in zip(*shapes, strict=True)]
     finally:
-        _forget_shapes(outputs)
-        for value, dims in zip(inputs, given, strict=True):
-            value.shape = ir.Shape(dims)
-    symbols = {(sizes[0][key], sizes[1][key]): key for key in numbers}
-    for value, one, other in zip(outputs, *shapes, strict=True):
-        value.shape = _common(one, other, symbols)
-    first, second = integers
-    same = [v for v in first if v in second and np.array_equal(first[v].numpy(), second[v].numpy())]
-    return {value: first[value] for value in same}
+        for value, shape in zip((*inputs, *outputs), (*given, *inferred), strict=True):
+            value.shape = shape
 
 
 def _forget_shapes(values: Sequence[ir.Value]) -> None:
@@ -269,11 +267,6 @@ def _forget_shapes(values: Sequence[ir.Value]) -> None:
 def _name(dim: int | ir.SymbolicDim, place: int, axis: int) -> str:
     """Return a name of a free dimension of an input; "" for a fixed one."""
     return "" if isinstance(dim, int) else dim.value or f"free {place} {axis}"
-
-
-def _infer(model: ir.Model, name: str) -> Mapping[ir.Value, ir.TensorProtocol]:
-    ShapeInferencePass(check_type=False, strict_mode=False)(model)
-    return infer_all(model, name)
 
 
 def _common(
@@ -291,14 +284,14 @@ def _common(
     return ir.Shape(dims)
 
 
-def _fold(model: ir.Model, known: Mapping[ir.Value, ir.TensorProtocol]) -> None:
+def _fold(model: ir.Model) -> None:
     """Write sizes that the graph computes from fixed shapes as constants."""
     b = Editor(model, "%known")
-    for value, numbers in known.items():
-        producer = value.producer()
-        if producer is not None and not value.is_graph_output():
-            value.replace_all_uses_with(b.constant(numbers.numpy()))
-            model.graph.remove(producer, safe=True)
+    for node in list(model.graph):
+        known = integers.exact(node.outputs[0]) if len(node.outputs) == 1 else None
+        if known is not None and not node.outputs[0].is_graph_output():
+            node.outputs[0].replace_all_uses_with(b.constant(known))
+            model.graph.remove(node, safe=True)
     b.finish()
 
 

@@ -12,7 +12,7 @@ from google.protobuf.message import EncodeError
 
 from pinnace.engines import lasting
 from pinnace.engines.elements import note
-from pinnace.engines.folding import allowance
+from pinnace.engines.folding_limits import allowance
 from pinnace.engines.onnxruntime.guards import check_divisors, guard
 from pinnace.engines.onnxruntime.kernels import check_foreign
 from pinnace.engines.onnxruntime.legal import legalize

@@ -20,10 +20,10 @@ from onnxruntime.capi import onnxruntime_pybind11_state as _state
 from pinnace.engines.onnxruntime.providers import CPU, ON_CPU, Chain
 from pinnace.graph.casts import compute_in
 from pinnace.graph.editor import Editor
+from pinnace.graph.failures import MISFITS
 from pinnace.graph.inference import opset_of
 from pinnace.graph.schemas import among, give_types, variables
 from pinnace.graph.walk import inner_graphs, nodes
-from pinnace.lowering.failures import MISFITS
 
 _T = ir.DataType
 _FLOATS_ADDED = {_T.FLOAT16: _T.FLOAT, _T.BFLOAT16: _T.FLOAT}

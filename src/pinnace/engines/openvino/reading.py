@@ -19,7 +19,7 @@ from openvino import opset13 as opset
 from openvino.op import Constant
 
 from pinnace.engines import lasting
-from pinnace.engines.folding import allowance
+from pinnace.engines.folding_limits import allowance
 from pinnace.engines.openvino.guards import guard
 from pinnace.engines.openvino.precision import keep_halves, keep_wide, kept_compressed
 from pinnace.engines.openvino.spelling import respell

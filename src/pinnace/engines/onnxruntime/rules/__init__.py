@@ -40,11 +40,10 @@ from pinnace.engines.onnxruntime.rules.softplus import faster_mish, faster_softp
 from pinnace.engines.onnxruntime.rules.sums import sum_of_rows
 from pinnace.graph.builder import Builder
 from pinnace.graph.editor import Editor
-from pinnace.graph.failures import Unsupported
+from pinnace.graph.failures import MISFITS, Unsupported
 from pinnace.graph.inference import OPSET, opset_of
 from pinnace.graph.traits import Trait, having
 from pinnace.graph.walk import nodes
-from pinnace.lowering.failures import MISFITS
 from pinnace.lowering.plan import PLANNED
 
 Rule = Callable[[Builder, ir.Node], ir.Value | None]
