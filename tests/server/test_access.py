@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 from contextlib import suppress
 from pathlib import Path
@@ -51,6 +52,12 @@ def test_a_token_opens_what_its_scopes_say(serving, simple, tokens, door, act):
     for header in ("", "Bearer", f"Basic {TOKENS[act]}", f"Bearer {TOKENS[act]}x", "Bearer wröng"):
         with pytest.raises(InferenceServerException):
             ACTS[act](door, client, headers={"authorization": header})
+
+
+def test_a_body_is_not_read_before_its_token(serving, simple, tokens):
+    with socket.create_connection(("127.0.0.1", serving(simple, tokens=tokens).http_port)) as client:
+        client.sendall(b"POST /v2/models/simple/infer HTTP/1.1\r\nhost: x\r\ncontent-length: 99\r\n\r\n")
+        assert client.recv(100).startswith(b"HTTP/1.1 401")
 
 
 def test_the_stream_of_grpc_needs_a_token(serving, simple, tokens):

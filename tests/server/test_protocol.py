@@ -140,7 +140,7 @@ def test_every_element_type_goes_there_and_back(door, serving, tmp_path, name):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"model_name": "../simple"}, "there is no model|404"),
+        ({"model_name": "../simple"}, "Request for unknown model|404"),
         ({"model_version": "7"}, "has no version '7'"),
         ({"inputs": [A]}, "lacks 'INPUT1'"),
         ({"inputs": [A, B.astype(np.float32)]}, "must be DataType.INT32"),
@@ -184,7 +184,7 @@ def test_a_stream_of_grpc_answers_in_order(serving, simple):
     client.async_stream_infer("nothing", inputs(tritonclient.grpc, A, B))
     client.stop_stream()
     assert [int(result.as_numpy("OUTPUT0")[0, 0]) for result, _ in answers[:4]] == [0, 1, 2, 3]
-    assert "there is no model" in str(answers[4][1])
+    assert "unknown model" in str(answers[4][1])
 
 
 def test_json_and_compression_of_http_mean_the_same_as_raw_bytes(serving, simple):

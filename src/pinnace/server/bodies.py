@@ -7,10 +7,9 @@ import gzip
 import zlib
 
 from starlette.middleware import Middleware
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pinnace.server.failures import TooLargeError
+from pinnace.server.failures import LateError, RequestError, TooLargeError
 
 _SMALL = 1024
 """Bytes of a response that are not worth compressing."""
@@ -20,7 +19,10 @@ _WINDOWS = {"gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 
 
 class BodyLimit:
-    """Gives the application bodies that are whole, decompressed and within a limit."""
+    """Gives the application bodies that are decompressed, within a limit, and there in time.
+
+    A body is read when the application asks for it: not before it has checked who asks.
+    """
 
     def __init__(self, app: ASGIApp, limit: int) -> None:
         self._app, self._limit = app, limit
@@ -32,73 +34,56 @@ class BodyLimit:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
-        if scope["type"] != "http" or scope["method"] == "GET":
-            await self._app(scope, receive, send)
-            return
+        body = _Body(scope, receive, self._limit) if scope["type"] == "http" else receive
+        await self._app(scope, body, send)
+
+
+class _Body:
+    """The messages of a body. Raises TooLargeError, LateError, and RequestError for damaged compression."""
+
+    def __init__(self, scope: Scope, receive: Receive, limit: int) -> None:
         headers = dict(scope["headers"])
-        encoding = headers.get(b"content-encoding", b"identity").decode("latin-1").lower()
-        try:
-            async with asyncio.timeout(_PATIENCE):
-                body = await self._body(receive, encoding, int(headers.get(b"content-length", b"0")))
-        except TimeoutError:
-            refused = 408, f"the request's body was not there after {_PATIENCE:g} s"
-        except TooLargeError as error:
-            refused = 413, str(error)
-        except ValueError as error:
-            refused = 400, str(error)
-        else:
-            if body is not None:  # the client has not gone
-                await self._app(scope, _first(body, receive), send)
-            return
-        status, why = refused
-        await JSONResponse({"error": why}, status, {"connection": "close"})(scope, receive, send)
+        self._encoding = headers.get(b"content-encoding", b"identity").decode("latin-1").lower()
+        self._length = int(headers.get(b"content-length", b"0"))
+        self._receive, self._limit, self._taken, self._ended = receive, limit, 0, False
+        self._deadline = asyncio.get_running_loop().time() + _PATIENCE
+        window = _WINDOWS.get(self._encoding)
+        self._unpacked = zlib.decompressobj(window) if window else None
 
-    async def _body(self, receive: Receive, encoding: str, length: int) -> bytes | None:
-        """Return a request's body; None if the client goes. Raises TooLargeError and ValueError."""
-        if encoding not in ("identity", *_WINDOWS):
-            raise ValueError(f"content-encoding {encoding[:20]!r} is not known: send gzip, deflate or none")
-        if length > self._limit:
+    async def __call__(self) -> Message:
+        if self._ended:
+            return await self._receive()  # that the client goes
+        if self._encoding not in ("identity", *_WINDOWS):
+            raise RequestError(
+                f"content-encoding {self._encoding[:20]!r} is not known: send gzip, deflate or none"
+            )
+        if self._length > self._limit:
             raise self._too_large()
-        parts, taken, more = list[bytes](), 0, True
-        unpacked = None if encoding == "identity" else zlib.decompressobj(_WINDOWS[encoding])
-        while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return None
-            part, more = message.get("body", b""), message.get("more_body", False)
-            if unpacked is not None:
-                part = self._unpacked(unpacked, part, self._limit - taken)
-            taken += len(part)
-            if taken > self._limit:
-                raise self._too_large()
-            parts.append(part)
-        if unpacked is not None and not unpacked.eof:
-            raise ValueError(f"the body ends before its {encoding} does")
-        return b"".join(parts)
-
-    @staticmethod
-    def _unpacked(unpacked: zlib._Decompress, part: bytes, room: int) -> bytes:
         try:
-            return unpacked.decompress(part, room + 1)
+            async with asyncio.timeout_at(self._deadline):
+                message = await self._receive()
+        except TimeoutError:
+            raise LateError(f"the request's body was not there after {_PATIENCE:g} s") from None
+        if message["type"] != "http.request":
+            return message
+        part, self._ended = self._plain(message.get("body", b"")), not message.get("more_body", False)
+        self._taken += len(part)
+        if self._taken > self._limit:
+            raise self._too_large()
+        if self._ended and self._unpacked is not None and not self._unpacked.eof:
+            raise RequestError(f"the body ends before its {self._encoding} does")
+        return {"type": "http.request", "body": part, "more_body": not self._ended}
+
+    def _plain(self, part: bytes) -> bytes:
+        if self._unpacked is None:
+            return part
+        try:
+            return self._unpacked.decompress(part, self._limit - self._taken + 1)
         except zlib.error as error:
-            raise ValueError(f"the body is not compressed as its content-encoding says: {error}") from None
+            raise RequestError(f"the body is not compressed as its content-encoding says: {error}") from None
 
     def _too_large(self) -> TooLargeError:
         return TooLargeError(f"the request has more than {self._limit} bytes (pinnace serve --max-bytes)")
-
-
-def _first(body: bytes, receive: Receive) -> Receive:
-    """Return a function that gives the body first."""
-    given = False
-
-    async def next_message() -> Message:
-        nonlocal given
-        if given:
-            return await receive()
-        given = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return next_message
 
 
 def compressed(body: bytes, accepted: str) -> tuple[bytes, str]:

@@ -45,6 +45,10 @@ class TooLargeError(PinnaceError, ValueError):
     """A request that is larger than the server takes."""
 
 
+class LateError(PinnaceError, TimeoutError):
+    """A request that is sent too slowly."""
+
+
 class Answer(NamedTuple):
     """How a failure is told: the status of HTTP, the name of gRPC's code, the cause in metrics."""
 
@@ -57,6 +61,7 @@ _ANSWERS: tuple[tuple[type[Exception], Answer], ...] = (
     (QueueFullError, Answer(429, "RESOURCE_EXHAUSTED", "queue full")),
     (PredictTimeoutError, Answer(504, "DEADLINE_EXCEEDED", "timeout")),
     (TooLargeError, Answer(413, "RESOURCE_EXHAUSTED", "too large")),
+    (LateError, Answer(408, "DEADLINE_EXCEEDED", "too slow")),
     (UnknownModelError, Answer(404, "NOT_FOUND", "unknown model")),
     (RequestError, Answer(400, "INVALID_ARGUMENT", "invalid")),
     (ArgumentTypeError, Answer(400, "INVALID_ARGUMENT", "invalid")),

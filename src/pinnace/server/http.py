@@ -67,11 +67,19 @@ def application(
     access = access or Access()
     api = _Api(repository, memory or SharedMemory())
     one = "/v2/models/{model}"
-    routes: list[tuple[Scope, str, str, _Handler]] = [
+    routes: list[tuple[Scope, str, str, _Handler]] = [("read", "GET", "/v2/models/stats", api.all_statistics)]
+    for place in (one, f"{one}/versions/{{version}}"):
+        routes += [
+            ("infer", "POST", f"{place}/infer", api.infer),  # first: it is the one that must be fast
+            ("read", "GET", place, api.model),
+            ("open", "GET", f"{place}/ready", api.model_ready),
+            ("read", "GET", f"{place}/config", api.config),
+            ("read", "GET", f"{place}/stats", api.statistics),
+        ]
+    routes += [
         ("read", "GET", "/v2", api.server),
         ("open", "GET", "/v2/health/live", api.live),
         ("open", "GET", "/v2/health/ready", api.ready),
-        ("read", "GET", "/v2/models/stats", api.all_statistics),
         ("read", "POST", "/v2/repository/index", api.index),
         ("admin", "POST", "/v2/repository/models/{model}/load", api.load),
         ("admin", "POST", "/v2/repository/models/{model}/unload", api.unload),
@@ -87,14 +95,6 @@ def application(
         ("infer", "POST", "/v2/cudasharedmemory/unregister", api.no_regions),
         ("read", "GET", "/v2/cudasharedmemory/status", api.no_regions),
     ]
-    for place in (one, f"{one}/versions/{{version}}"):
-        routes += [
-            ("read", "GET", place, api.model),
-            ("open", "GET", f"{place}/ready", api.model_ready),
-            ("read", "GET", f"{place}/config", api.config),
-            ("read", "GET", f"{place}/stats", api.statistics),
-            ("infer", "POST", f"{place}/infer", api.infer),
-        ]
     return Starlette(
         routes=[
             Route(path, _answering(handler, access, scope), methods=[method])
@@ -126,7 +126,9 @@ def _answering(handler: _Handler, access: Access, scope: Scope) -> _Handler:
 def failure(error: Exception) -> Response:
     """Return the response to a request that failed."""
     told = answer(error)
-    headers = {"Retry-After": "1"} if told.status in (429, 503) else None
+    headers = {"Retry-After": "1"} if told.status in (429, 503) else {}
+    if told.status in (408, 413):
+        headers["connection"] = "close"  # the rest of the body is not read
     if told.status >= 500:
         _log.event(ERROR, "request failed", str(error), cause=told.cause)
     return JSONResponse({"error": str(error)}, told.status, headers)
