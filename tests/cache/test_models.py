@@ -6,7 +6,6 @@ import os
 
 import pytest
 
-from pinnace.cache import models
 from pinnace.cache.store import Store
 from pinnace.weights.digest import digest
 
@@ -20,7 +19,7 @@ def test_a_model_is_written_once_and_goes_when_there_is_no_room(tmp_path):
             written.append(name)
             (folder / "model").write_bytes(bytes(100))
 
-        return models.keep(store, digest(name), fill)
+        return store.keep_model(digest(name), fill)
 
     for name in (b"a", b"b", b"a"):
         assert os.listdir(keep(name)) == ["model"]
@@ -28,10 +27,10 @@ def test_a_model_is_written_once_and_goes_when_there_is_no_room(tmp_path):
     for age, name in enumerate((b"a", b"b")):
         os.utime(tmp_path / "models" / digest(name), (1000 - age, 1000 - age))
     keep(b"c")
-    assert models.find(store, digest(b"b")) is None, "it was not used for longest"
-    assert models.find(store, digest(b"a")) == tmp_path / "models" / digest(b"a")
+    assert store.find_model(digest(b"b")) is None, "it was not used for longest"
+    assert store.find_model(digest(b"a")) == tmp_path / "models" / digest(b"a")
     store.clear()
-    assert models.find(store, digest(b"a")) is None
+    assert store.find_model(digest(b"a")) is None
 
 
 def test_what_was_not_written_whole_is_not_kept(tmp_path):
@@ -42,6 +41,6 @@ def test_what_was_not_written_whole_is_not_kept(tmp_path):
         raise OSError("the disk is full")
 
     with pytest.raises(OSError, match="the disk is full"):
-        models.keep(store, digest(b"a"), fill)
-    assert models.find(store, digest(b"a")) is None
+        store.keep_model(digest(b"a"), fill)
+    assert store.find_model(digest(b"a")) is None
     assert not os.listdir(tmp_path / "new")

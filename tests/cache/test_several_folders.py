@@ -8,12 +8,15 @@ import warnings
 import pytest
 
 import pinnace
-from pinnace.cache import choices, known
+from pinnace.cache import key
+from pinnace.cache.model import ModelCache
 from pinnace.cache.store import Store
+from pinnace.cache.tuning import Tuning
 from pinnace.errors import PinnaceWarning
+from pinnace.weights.source import Source
 
 from .conftest import close_to, make_model, predict
-from .test_choices import measured
+from .test_tuning import measured
 
 
 @pytest.fixture
@@ -125,16 +128,16 @@ def test_a_missing_folder_below_is_named(product, tmp_path, monkeypatch):
 
 
 def test_tunings_and_sizes_below_are_known(image, tmp_path):
-    below = Store(image, 10**9)
-    choices.remember(below, "a" * 64, "b" * 64, choices.Tuning("m", (), 0.0, (measured(),)))
+    below = ModelCache(Source.of_file(tmp_path / "product.onnx"), Store(image, 10**9))
+    assert below.keep_tuning(Tuning("m", (), 0.0, (measured(),)))
     first = Store(tmp_path / "own", 10**9)
     first.below = [Store(image, 10**9, installed=True)]
-    assert first.has_choices
-    assert choices.has_any(first, "a" * 64)
-    assert choices.find(first, "a" * 64, "b" * 64) == choices.find(below, "a" * 64, "b" * 64)
+    cache = ModelCache(below.source, first)
+    assert cache.was_tuned
+    assert cache.tuning() == below.tuning()
     size = (tmp_path / "product.onnx").stat().st_size
-    assert known.has_size(first, size)
-    assert not known.has_size(first, size + 1)
+    assert key.has_size(first, size)
+    assert not key.has_size(first, size + 1)
 
 
 def test_nothing_is_kept_in_the_background_where_nothing_can_be_written(image, tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.cache import known
+from pinnace.cache import key
 from pinnace.errors import PinnaceWarning
 
 from .conftest import close_to, make_model, predict
@@ -30,7 +30,7 @@ def mapping(path):
 
 
 def test_a_model_on_a_tmpfs_is_read_again(cache, memory, monkeypatch):
-    monkeypatch.setattr(known, "_SETTLED", -math.inf)
+    monkeypatch.setattr(key, "_SETTLED", -math.inf)
     path = memory / "a.onnx"
     old, new = make_model(path, 1), make_model(memory / "b.onnx", 2)
     with mapping(path) as mapped:

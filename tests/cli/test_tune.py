@@ -226,7 +226,7 @@ def test_sixteen_bits_only_where_they_are_asked_for(pinnace, fakes, model):
     assert {row["precision"] for row in found["ways"]} == {FP32}
 
 
-def test_who_lacks_an_operator_is_shown_with_its_name(pinnace, fakes, model):
+def test_an_engine_that_lacks_an_operator_is_shown_with_its_name(pinnace, fakes, model):
     lacks = UnsupportedPrimitive("Add", 1, "n", "the engine has none")
     fakes["openvino"].refuses = LackingKernelsError("m", [lacks])
     answer = pinnace("tune", model, "--seconds", 0, "--threads", 1, "--workers", 1)
@@ -236,7 +236,7 @@ def test_who_lacks_an_operator_is_shown_with_its_name(pinnace, fakes, model):
     assert engine(model) == "onnxruntime"
 
 
-def test_who_fails_is_shown_with_the_reason(pinnace, fakes, model):
+def test_an_engine_that_fails_is_shown_with_the_reason(pinnace, fakes, model):
     fakes["openvino"].refuses = ArgumentValueError("it does not like this")
     found = pinnace("tune", model, "--seconds", 0, "--threads", 1, "--workers", 1, "--json").json
     assert [row["reason"] for row in found["ways"]] == ["", "it does not like this"]

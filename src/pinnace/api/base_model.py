@@ -15,13 +15,14 @@ from weakref import WeakKeyDictionary
 from pinnace.api.built import OF_FILES, BuiltModel, refusal
 from pinnace.api.owner import EngineOwner
 from pinnace.building.build import build
-from pinnace.building.weights import NoWeightUpdate, WeightUpdate
+from pinnace.building.weights import WeightUpdate
 from pinnace.errors import (
     ArgumentTypeError,
     ArgumentValueError,
     DataMismatchError,
     EngineError,
     ModelStateError,
+    NotSupportedError,
     UnsupportedModelError,
 )
 from pinnace.machine.memory import private_memory, return_free_memory
@@ -170,7 +171,8 @@ class BaseModel(EngineOwner):
         _check_weights(weights)
         with self._updating:
             live = self._built("update weight failed! ")
-            live.update.update([t for group in weights for t in group], live.workers.exchange)
+            update = live.updates("update_weights")
+            update.update([t for group in weights for t in group], live.workers.exchange)
 
     def apply_lora(self, path: str | os.PathLike[str], scale: float = 1.0) -> None:
         """Merge the LoRA adapter in the `safetensors` file at `path` into the weights.
@@ -189,7 +191,7 @@ class BaseModel(EngineOwner):
             raise ArgumentValueError("scale must be a finite number that a float can hold")
         with self._updating:
             live = self._built()
-            live.update.apply(adapter, float(scale), live.workers.exchange)
+            live.updates("apply_lora").apply(adapter, float(scale), live.workers.exchange)
 
     def remove_lora(self, path: str | os.PathLike[str] | None = None) -> None:
         """Remove the adapter of this file, or all adapters if `path` is None.
@@ -200,7 +202,7 @@ class BaseModel(EngineOwner):
         adapter = None if path is None else Path(arguments.path("path", path)).absolute()
         with self._updating:
             live = self._built()
-            live.update.remove(adapter, live.workers.exchange)
+            live.updates("remove_lora").remove(adapter, live.workers.exchange)
 
     def predict(
         self,
@@ -281,6 +283,8 @@ class BaseModel(EngineOwner):
         arguments.count("runs", runs)
         arguments.count("warm_up", warm_up)
         live = self._live or self._built("predict failed! ", inputs)
+        if live.update is None:
+            raise NotSupportedError("profile: not supported on a cluster; profile the model on this machine")
         return live.update.profile(live.inputs.arrays(inputs), runs, warm_up)
 
     def resize(self, inputs: Sequence[Tensor], dims: Sequence[Sequence[int]]) -> None:
@@ -317,11 +321,12 @@ class BaseModel(EngineOwner):
             if built == live.built:
                 install()
                 return
+            update = live.updates("resize")
             try:
-                live.update.reshape(built, install)
+                update.reshape(built, install)
             except (UnsupportedModelError, EngineError) as error:
                 raise DataMismatchError(refusal(live, shapes, error)) from None
-            live.update.keep_later(self._run_kept)
+            update.keep_later(self._run_kept)
 
     def _start(
         self,
@@ -353,14 +358,14 @@ class BaseModel(EngineOwner):
         """Run the model from the compile cache from now on, if it is there."""
         with self._updating:
             live = self._live
-            if live is not None:
+            if live is not None and live.update is not None:
                 live.update.use_kept(live.workers.exchange)
 
     def _run_on(
         self,
         workers: WorkerPool,
         devices: str,
-        update: WeightUpdate | NoWeightUpdate,
+        update: WeightUpdate | None = None,
         offer: Offer | None = None,
         inputs: tuple[Port, ...] = (),
         facts: Mapping[str, str] | None = None,

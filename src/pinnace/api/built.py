@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pinnace.building.weights import NoWeightUpdate, WeightUpdate
 from pinnace.engines.protocol import refusal_of
-from pinnace.errors import EngineError, ModelStateError, UnsupportedModelError, warn
+from pinnace.errors import EngineError, ModelStateError, NotSupportedError, UnsupportedModelError, warn
 from pinnace.serving.pool import WorkerPool
 from pinnace.shapes import Shape, is_free
 from pinnace.tensors.inputs import InputPorts, ModelDevice
@@ -18,6 +17,7 @@ from pinnace.tensors.outputs import OutputPorts
 from pinnace.types import Port
 
 if TYPE_CHECKING:
+    from pinnace.building.weights import WeightUpdate
     from pinnace.cache.handover import Offer
 
 
@@ -35,7 +35,7 @@ class BuiltModel:
         self,
         workers: WorkerPool,
         offer: Offer | None,
-        update: WeightUpdate | NoWeightUpdate,
+        update: WeightUpdate | None,
         shapes: tuple[Shape, ...],
         devices: str,
         inputs: tuple[Port, ...],
@@ -79,6 +79,15 @@ class BuiltModel:
         several = f"{workers} workers" if workers > 1 else ""
         return [device, *map(self.fact, ("engine", "precision")), several]
 
+    def updates(self, called: str) -> WeightUpdate:
+        """Return what changes weights and shapes. Raises NotSupportedError on a cluster."""
+        if self.update is None:
+            raise NotSupportedError(
+                f"{called}: weights and shapes of a model on a cluster cannot change; build the runner again "
+                f"from another file"
+            )
+        return self.update
+
     def close(self) -> None:
         """Stop sharing the weights, and close the workers."""
         if self.offer is not None:
@@ -98,8 +107,8 @@ class BuiltModel:
         """Shapes of the outputs, with free dimensions where the inputs leave them free."""
         if self._output_shapes is None:
             declared = [port.shape for port in self.outputs.ports]
-            known = not any(map(is_free, declared)) or any(map(is_free, self.inputs.shapes))
-            self._output_shapes = declared if known else self._observed() or declared
+            is_known = not any(map(is_free, declared)) or any(map(is_free, self.inputs.shapes))
+            self._output_shapes = declared if is_known else self._observed() or declared
         return self._output_shapes
 
     def _observed(self) -> list[Shape] | None:

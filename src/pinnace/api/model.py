@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from pinnace.api.base_model import BaseModel
 from pinnace.building.opening import open_model
@@ -24,15 +24,25 @@ from pinnace.options.arguments import check_type, path
 from pinnace.options.context import Context, file_of_rank
 from pinnace.options.effects import with_settings
 from pinnace.options.settings import Settings
-from pinnace.options.table import BEFORE, BUFFER, SECRET
+from pinnace.options.table import BUFFER, SECRET
 from pinnace.options.target import Target
 from pinnace.types import Buffer, ModelGroupFlag, ModelType
 
 if TYPE_CHECKING:
-    from pinnace.cache.choices import Tuning
-    from pinnace.cache.store import Store
+    from pinnace.cache.tuning import Tuning
 
 __all__ = ["Model", "ModelGroupFlag", "ModelType"]
+
+
+_Key = tuple[bytes, str]
+"""The key of an encrypted model, and its mode."""
+
+
+class _Options(NamedTuple):
+    model_type: ModelType | None
+    context: Context | None
+    config_path: str
+    config_dict: Mapping[str, object] | None
 
 
 class Model(BaseModel):
@@ -52,14 +62,12 @@ class Model(BaseModel):
         """
         super().__init__()
         self._shares_workspace = self._shares_weights = False
-        self._settings = Settings()
-        self._spare: Store | None = None  # removed with its last user
         if context is not None:
             check_type("context", context, Context)
         if isinstance(model, Buffer):
-            self._build(model, None, context, "", None)
+            self._build(model, _Options(None, context, "", None))
         elif model is not None:
-            self._open(path("model", model), None, context, "", None)
+            self._open(path("model", model), _Options(None, context, "", None))
 
     def build_from_file(
         self,
@@ -87,18 +95,8 @@ class Model(BaseModel):
         `NotSupportedError`.
         """
         model_path = path("model_path", model_path)
-        config_path = self._check_build(model_type, context, config_path)
-        key = _checked_key(dec_key, dec_mode, dec_num_parallel)
-        if key is None:
-            self._open(model_path, model_type, context, config_path, config_dict)
-            return
-        from pinnace.weights.source import Source
-
-        model_path = file_of_rank(model_path, context)
-        source = Source.of_file(model_path)
-        rest = model_type, context, config_path, config_dict
-        self._build_secret(source.data, key, dec_mode, model_path, rest)
-        self._model_path = model_path
+        options = self._checked(model_type, context, config_path, config_dict)
+        self._open(model_path, options, _checked_key(dec_key, dec_mode, dec_num_parallel))
 
     def build_from_buffer(
         self,
@@ -119,77 +117,56 @@ class Model(BaseModel):
         """
         if not isinstance(model, Buffer):
             raise ArgumentTypeError(f"model must be bytes, but got {type(model)}.")
-        config_path = self._check_build(model_type, context, config_path)
-        key = _checked_key(dec_key, dec_mode, dec_num_parallel)
-        if key is None:
-            self._build(model, model_type, context, config_path, config_dict)
-            return
-        rest = model_type, context, config_path, config_dict
-        self._build_secret(memoryview(model).cast("B"), key, dec_mode, "model buffer", rest)
+        options = self._checked(model_type, context, config_path, config_dict)
+        self._build(model, options, _checked_key(dec_key, dec_mode, dec_num_parallel))
 
-    def _build_secret(
-        self,
-        data: memoryview,
-        key: bytes,
-        mode: str,
-        name: str,
-        rest: tuple[ModelType, Context | None, str, Mapping[str, object] | None],
-    ) -> None:
-        """Build an encrypted model, without the compile cache: its entries can be read by others."""
-        from pinnace.weights.encryption import decrypt
-
-        model_type, context, config_path, config_dict = rest
-        plain = decrypt(data, key, mode, name)
-        self._build(plain, model_type, context, config_path, config_dict, secret=True)
-
-    def _check_build(self, model_type: object, context: object, config_path: object) -> str:
-        check_type("model_type", model_type, ModelType)
+    def _checked(
+        self, kind: object, context: object, config_path: object, config_dict: Mapping[str, object] | None
+    ) -> _Options:
+        model_type = check_type("model_type", kind, ModelType)
         if context is not None:
             check_type("context", context, Context)
         if self.is_built:
             raise ModelStateError("build_from_file failed! This model is built already: use a new Model")
-        return path("config_path", config_path)
+        return _Options(
+            model_type, cast("Context | None", context), path("config_path", config_path), config_dict
+        )
 
-    def _open(
-        self,
-        model_path: str,
-        model_type: ModelType | None,
-        context: Context | None,
-        config_path: str,
-        config_dict: Mapping[str, object] | None,
-    ) -> None:
-        model_path = file_of_rank(model_path, context)
-        if not os.path.exists(model_path):
+    def _open(self, model_path: str, options: _Options, key: _Key | None = None) -> None:
+        model_path = file_of_rank(model_path, options.context)
+        if key is not None:
+            from pinnace.weights.source import Source
+
+            self._build(Source.of_file(model_path).data, options, key, model_path)
+        elif os.path.exists(model_path):
+            self._build(model_path, options)
+        else:
             raise ModelFormatError(f"build_from_file failed, model_path does not exist! ({model_path})")
-        self._build(model_path, model_type, context, config_path, config_dict)
         self._model_path = model_path
 
     def _build(
-        self,
-        model: str | Buffer,
-        model_type: ModelType | None,
-        context: Context | None,
-        config_path: str,
-        config_dict: Mapping[str, object] | None,
-        secret: bool = False,
+        self, model: str | Buffer, options: _Options, key: _Key | None = None, name: str = "model buffer"
     ) -> None:
+        """Build a model, an encrypted one without the compile cache: its entries can be read by others."""
+        if key is not None:
+            from pinnace.weights.encryption import decrypt
+
+            assert not isinstance(model, str)
+            model = decrypt(memoryview(model).cast("B"), *key, name)
+        config_path = options.config_path
         if config_path and not os.path.exists(config_path):
             raise ConfigError(f"build_from_file failed, config_path does not exist! ({config_path})")
-        settings = Settings.load(config_path, config_dict, "config_dict")
-        facts = [*(() if isinstance(model, str) else (BUFFER,)), *((SECRET,) if secret else ())]
-        wanted = with_settings(context or Context(), settings, *facts)
-        settings = settings.uncached() if secret else settings
+        settings = Settings.load(config_path, options.config_dict, "config_dict")
+        facts = [*(() if isinstance(model, str) else (BUFFER,)), *((SECRET,) if key else ())]
+        wanted = with_settings(options.context or Context(), settings, *facts)
+        settings = settings.uncached() if key else settings
         shares = self._shares_workspace or (isinstance(model, str) and _real(model) in _sharing_workspace)
+        common = self._shares_weights or (isinstance(model, str) and _real(model) in _sharing_weights)
 
         def target_of(tuning: Tuning | None) -> Target:
             return replace(to_target(wanted, 1, tuning), shared_workspace=shares)
 
-        common = self._shares_weights or (isinstance(model, str) and _real(model) in _sharing_weights)
-        self._spare = _spare(settings) if common else None
-        keep = BEFORE if common else settings.keep  # models share what is kept
-        spec = open_model(model, model_type, target_of, settings, self._spare, keep, common)
-        self._settings = settings
-        self._start(spec)
+        self._start(open_model(model, options.model_type, target_of, settings, settings.keep, common))
 
     def _share_weights(self) -> None:
         """Share equal weights with other models that do, from now on."""
@@ -198,31 +175,11 @@ class Model(BaseModel):
             live = self._live
             if live is None:
                 return
-            self._spare = _spare(self._settings)
+            assert live.update is not None  # a Model runs on no cluster
             try:
-                live.update.share(self._spare, live.workers.exchange)
+                live.update.share(live.workers.exchange)
             except (OSError, EngineError) as error:
                 warn(f"{self._model_path} shares no weights: {error}")
-
-
-def _spare(settings: Settings) -> Store | None:
-    """Return a store for shared weights; None if the compile cache, which can be written, shares them, or
-    there is no room on disk.
-    """
-    from pinnace.cache.private import private_store
-    from pinnace.cache.store import Store
-
-    store = Store.of(settings)
-    if store is not None and not store.installed:
-        return None
-    try:
-        return private_store(store)
-    except OSError as error:
-        warn(
-            f"ModelGroup: models share weights through the compile cache or, if it is off, through temporary "
-            f"files (TMPDIR), which failed: {error}; each model has its own copy of the weights"
-        )
-        return None
 
 
 _sharing_workspace: set[Path] = set()
@@ -251,8 +208,7 @@ def _real(path: str) -> Path:
     return Path(path).resolve()
 
 
-def _checked_key(key: object, mode: object, parallel: object) -> bytes | None:
-    """Return the key of an encrypted model, None if it is not encrypted."""
+def _checked_key(key: object, mode: object, parallel: object) -> _Key | None:
     if not key:
         return None
     check_type("dec_key", key, bytes)
@@ -264,4 +220,4 @@ def _checked_key(key: object, mode: object, parallel: object) -> bytes | None:
         raise ArgumentValueError("dec_mode must not be empty string!")
     if mode not in MODES:
         raise ArgumentValueError(f"dec_mode must be in [{', '.join(MODES)}], but got {mode}.")
-    return check_key(cast(bytes, key), "dec_key")
+    return check_key(cast(bytes, key), "dec_key"), str(mode)

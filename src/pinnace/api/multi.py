@@ -35,13 +35,13 @@ class ModelExecutor:
 
         They are called after the nodes that compute them in the whole model, or like its inputs.
         """
-        models, inputs, _ = self._known()
+        models, inputs, _ = self._built()
         found = {tensor.name: tensor for model in models for tensor in model.get_inputs()}
         return [found[name] for name in inputs]
 
     def get_outputs(self) -> list[TensorMeta]:
-        """Return what is known of the outputs, in order."""
-        models, _, outputs = self._known()
+        """Return what is arrays of the outputs, in order."""
+        models, _, outputs = self._built()
         found = {meta.name: meta for model in models for meta in model.get_outputs()}
         return [found[name] for name in outputs]
 
@@ -52,15 +52,15 @@ class ModelExecutor:
         `outputs` may be a list of tensors to fill. Raises `ArgumentTypeError` for other types,
         `DataMismatchError` if an input is missing or does not fit, and as `Model.predict`.
         """
-        models, names, wanted = self._known()
-        known = _named(inputs, names)
-        if missing := [name for name in names if name not in known]:
+        models, names, wanted = self._built()
+        arrays = _named(inputs, names)
+        if missing := [name for name in names if name not in arrays]:
             raise DataMismatchError(f"predict failed! Input {missing[0]!r} is missing")
         for model in models:
             needed = [tensor.name for tensor in model.get_inputs()]
-            results = model.predict([known[name] for name in needed])
-            known |= {tensor.name: tensor for tensor in results if tensor.name not in names}
-        found = [known[name] for name in wanted]
+            results = model.predict([arrays[name] for name in needed])
+            arrays |= {tensor.name: tensor for tensor in results if tensor.name not in names}
+        found = [arrays[name] for name in wanted]
         if outputs is None:
             return Outputs(found)
         check_type("outputs", outputs, list)
@@ -77,7 +77,7 @@ class ModelExecutor:
         outputs += found[len(outputs) :]
         return outputs
 
-    def _known(self) -> tuple[Sequence[Model], Sequence[str], Sequence[str]]:
+    def _built(self) -> tuple[Sequence[Model], Sequence[str], Sequence[str]]:
         if self._parts is None:
             raise ModelStateError(
                 "the executor has no model: MultiModelRunner.get_model_executor makes executors"
@@ -93,12 +93,12 @@ def _named(inputs: object, names: Sequence[str]) -> dict[str, Any]:
         raise ArgumentTypeError(f"inputs must be list or tuple, but got {type(inputs)}.")
     if len(inputs) > len(names):
         raise DataMismatchError(f"the executor has {len(names)} inputs, but got {len(inputs)}")
-    known = {}
+    arrays = {}
     for name, given in zip(names, inputs, strict=False):
         if not isinstance(given, Tensor | np.ndarray):
             raise ArgumentTypeError("inputs element must be Tensor, or numpy.")
-        known[(given.name or name) if isinstance(given, Tensor) else name] = given
-    return known
+        arrays[(given.name or name) if isinstance(given, Tensor) else name] = given
+    return arrays
 
 
 class MultiModelRunner:
@@ -160,17 +160,17 @@ def _split(file: str) -> tuple[list[str], list[dict[str, Any]]]:
     from pinnace.weights.source import Source
 
     graph = formats.read(Source.of_file(file), ModelType.MINDIR)
-    noted = graph.user_info.get(_KEY, "") if isinstance(graph, Program) else ""
-    if not noted:
+    described = graph.user_info.get(_KEY, "") if isinstance(graph, Program) else ""
+    if not described:
         raise ModelFormatError(
             f"{file}: the model has no parts: convert it with [SplitGraph] split_node_name, or use Model"
         )
     try:
-        said = json.loads(noted)
-        names = [str(name) for name in said["files"]]
+        split = json.loads(described)
+        names = [str(name) for name in split["files"]]
         executors = [
             {key: [*map(int if key == "parts" else str, one[key])] for key in ("parts", "inputs", "outputs")}
-            for one in said["executors"]
+            for one in split["executors"]
         ]
         ranges: list[list[Any]] = [one["parts"] for one in executors]
         inside = all(len(p) == 2 and 0 <= p[0] <= p[1] < len(names) for p in ranges)

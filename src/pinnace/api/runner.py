@@ -10,7 +10,6 @@ from functools import partial
 from pinnace.api.base_model import BaseModel
 from pinnace.building.opening import open_model
 from pinnace.building.planning import to_target
-from pinnace.building.weights import NoWeightUpdate
 from pinnace.errors import ArgumentTypeError, ModelFormatError, warn
 from pinnace.machine.cores import usable_core_count
 from pinnace.options.arguments import check_type, path
@@ -22,10 +21,6 @@ from pinnace.serving.batching import Batching
 from pinnace.types import Buffer
 
 __all__ = ["ModelParallelRunner", "RunnerConfig"]
-
-_ON_CLUSTER = (
-    "weights and shapes of a model on a cluster cannot change; build the runner again from another file"
-)
 
 
 class RunnerConfig(Parallel):
@@ -127,9 +122,9 @@ class ModelParallelRunner(BaseModel):
         if runner_config is not None:
             check_type("runner_config", runner_config, RunnerConfig)
         config = runner_config or RunnerConfig()
-        said, default = config.context.parallel, Parallel()
-        names = [name.removeprefix("_") for name in vars(said)]
-        lost = [name for name in names if getattr(said, name) != getattr(default, name)]
+        unused, default = config.context.parallel, Parallel()
+        names = [name.removeprefix("_") for name in vars(unused)]
+        lost = [name for name in names if getattr(unused, name) != getattr(default, name)]
         if lost:
             listed = ", ".join(f"context.parallel.{name}" for name in lost)
             warn(f"these options have no effect: {listed} (the RunnerConfig has its own)")
@@ -168,11 +163,11 @@ class ModelParallelRunner(BaseModel):
             from pinnace.serving import ray as cluster
 
             actors = cluster.workers(model, context, parallel, settings, limit, batching)
-            self._run_on(actors, ", ".join(actors.replicas.devices), NoWeightUpdate(_ON_CLUSTER))
+            self._run_on(actors, ", ".join(actors.replicas.devices))
             return
         target_of = partial(partial, to_target, context, parallel.workers_num)
         spec, *others = (
-            open_model(model, None, target_of(device_id=number), settings, None, settings.keep)
+            open_model(model, None, target_of(device_id=number), settings, settings.keep)
             for number in device_numbers(context, parallel.device_ids)
         )
         target, workers = spec.target, spec.target.parallel_requests

@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pinnace import engines
+from pinnace.api.cache import Configuration
 from pinnace.bench.tuning import REFERENCE
 from pinnace.building.build import build
 from pinnace.building.opening import open_model
 from pinnace.building.spec import Spec, Stages, lowered
-from pinnace.cache.choices import Configuration
 from pinnace.errors import EngineError, PinnaceError, collected_warnings
 from pinnace.machine.processor import sixteen_bit_type
 from pinnace.options.settings import Settings
@@ -57,7 +57,7 @@ _MARGIN = 0.9  # sums of errors are estimates
 class Tried:
     """A form on an engine: the time of a prediction in ms, and how close its outputs are."""
 
-    way: Configuration
+    setup: Configuration
     ms: float
     closeness: Likeness
 
@@ -82,15 +82,15 @@ class Search:
 
     def found(self) -> Iterator[Tried]:
         """Return forms within the error that may be the fastest."""
-        tried = [one for one in map(self._tried, self._ways()) if one is not None]
+        tried = [one for one in map(self._tried, self._configurations()) if one is not None]
         within = [one for one in tried if one.closeness.error <= self._bound]
         fastest = min(within, key=lambda one: one.ms, default=None)
         best = _FASTER * self._least
         if fastest is not None and fastest.ms < best:
             best = fastest.ms
             yield fastest
-        for way, base in self._worth_mixing(tried, best):
-            mixed = self._mixed(way, base)
+        for setup, base in self._worth_mixing(tried, best):
+            mixed = self._mixed(setup, base)
             if mixed is not None and mixed.ms < _HOPE * best:
                 best = min(mixed.ms, best)
                 yield mixed
@@ -102,26 +102,26 @@ class Search:
         """
         promising: dict[str, tuple[float, Configuration, float]] = {}
         for one in tried:
-            base, form = self._base(one, tried), QuantizationScheme.of(one.way.form)
+            base, form = self._base(one, tried), QuantizationScheme.of(one.setup.form)
             ms, error = (self._least, 0.0) if base is None else (base.ms, base.closeness.error)
             part = min(1.0, self._bound / max(one.closeness.error, self._bound))
             expected = part * one.ms + (1 - part) * ms
             if part < 1 and error < self._bound and expected < _HOPE * best:
-                rest = "" if base is None else QuantizationScheme.of(base.way.form).method
-                way = replace(one.way, form=replace(form, rest=rest).text)
-                found = promising.get(form.method, (math.inf, way, 0.0))
-                promising[form.method] = min(found, (expected, way, error), key=lambda x: x[0])
-        return [(way, error) for _, way, error in sorted(promising.values(), key=lambda x: x[0])]
+                rest = "" if base is None else QuantizationScheme.of(base.setup.form).method
+                setup = replace(one.setup, form=replace(form, rest=rest).text)
+                found = promising.get(form.method, (math.inf, setup, 0.0))
+                promising[form.method] = min(found, (expected, setup, error), key=lambda x: x[0])
+        return [(setup, error) for _, setup, error in sorted(promising.values(), key=lambda x: x[0])]
 
     def _base(self, of: Tried, tried: Sequence[Tried]) -> Tried | None:
         """Return the form of what is left where `of` is mixed; None for float32."""
-        others = [one for one in tried if _can_be_rest(one.way, of.way)]
-        if of.way.precision == _FP32:
+        others = [one for one in tried if _can_be_rest(one.setup, of.setup)]
+        if of.setup.precision == _FP32:
             fits = [one for one in others if one.closeness.error < self._bound and one.ms < self._least]
             return min(fits, key=lambda one: one.ms, default=None)
         return others[0] if others else None
 
-    def _ways(self) -> Iterator[Configuration]:
+    def _configurations(self) -> Iterator[Configuration]:
         """Return the methods that change the model, with the engines that are installed."""
         for method, provider, precision in _METHODS:
             if provider not in engines.installed() or (precision == _FP16 and not sixteen_bit_type()):
@@ -143,52 +143,54 @@ class Search:
             self._ranges = ranges(lowered(spec, Stages(), ()), spec.engine, self._samples)
         return self._ranges
 
-    def _mixed(self, way: Configuration, base: float) -> Tried | None:
+    def _mixed(self, setup: Configuration, base: float) -> Tried | None:
         """Return the form with the most operators that stays within the error; None if there is none.
 
         `base` is the error if the method changes nothing.
         """
-        method = QuantizationScheme.of(way.form).method
+        method = QuantizationScheme.of(setup.form).method
         names = self._names(method)
         if method == "bits16":  # what is no product or convolution stays in 16 bits
-            rest = self._tried(_changing(way, (), names), timed=False)
+            rest = self._tried(_changing(setup, (), names), timed=False)
             base = self._bound if rest is None else rest.closeness.error
         bound = math.sqrt(max(self._bound**2 - base**2, 0.0))
-        groups = self._rated(way, _split([names], _GROUPS), base)
+        groups = self._rated(setup, _split([names], _GROUPS), base)
         chosen = _within(groups, bound)
         left = [group.names for group in groups if group not in chosen and len(group.names) > 1]
-        chosen = _within([*chosen, *self._rated(way, _split(left, _PARTS), base)], bound)
+        chosen = _within([*chosen, *self._rated(setup, _split(left, _PARTS), base)], bound)
         while chosen:
-            tried = self._tried(_changing(way, [name for group in chosen for name in group.names], names))
+            tried = self._tried(_changing(setup, [name for group in chosen for name in group.names], names))
             if tried is None or tried.closeness.error <= self._bound:
                 return tried
             chosen = chosen[:-1]
         return None
 
-    def _rated(self, way: Configuration, groups: Sequence[Sequence[str]], base: float) -> list[_Group]:
+    def _rated(self, setup: Configuration, groups: Sequence[Sequence[str]], base: float) -> list[_Group]:
         """Return the error that each group alone adds, as far as there is time."""
         rated = []
-        names = self._names(QuantizationScheme.of(way.form).method)
+        names = self._names(QuantizationScheme.of(setup.form).method)
         for group in groups:
             if time.monotonic() > self._deadline:
                 break
-            tried = self._tried(_changing(way, group, names), timed=False)
+            tried = self._tried(_changing(setup, group, names), timed=False)
             if tried is not None:
                 error = math.sqrt(max(tried.closeness.error**2 - base**2, 0.0))
                 rated.append(_Group(tuple(group), error))
         return rated
 
-    def _tried(self, way: Configuration, timed: bool = True) -> Tried | None:
+    def _tried(self, setup: Configuration, timed: bool = True) -> Tried | None:
         """Build and run a configuration; None if it cannot be built."""
-        self._watch(f"trying {QuantizationScheme.of(way.form) if way.form else 'float32'} on {way.provider}")
+        form = QuantizationScheme.of(setup.form) if setup.form else "float32"
+        self._watch(f"trying {form} on {setup.provider}")
         try:
             with collected_warnings():
-                built = build(self._spec(way))
+                built = build(self._spec(setup))
         except PinnaceError:
             return None
         executable = built.executable
         try:
-            if built.spec.target.form != way.form or not executable.info["engine"].startswith(way.provider):
+            runs_on = executable.info["engine"].partition(" ")[0]
+            if (built.spec.target.form, runs_on) != (setup.form, setup.provider):
                 return None
             execution = executable.execution()
             got = [execution.run(sample) for sample in self._samples]
@@ -198,12 +200,12 @@ class Search:
             return None
         finally:
             executable.close()
-        return Tried(way, ms, closeness(got, self._wanted))
+        return Tried(setup, ms, closeness(got, self._wanted))
 
-    def _spec(self, way: Configuration) -> Spec:
+    def _spec(self, setup: Configuration) -> Spec:
         target = Target(
-            provider=way.provider, precision=way.precision, threads=self._threads, form=way.form
-        )  # fmt: skip
+            provider=setup.provider, precision=setup.precision, threads=self._threads, form=setup.form
+        )
         return open_model(self._path, None, target, self._settings)
 
 
@@ -220,20 +222,19 @@ def _split(groups: Sequence[Sequence[str]], count: int) -> list[list[str]]:
     return [list(part) for group in groups for part in np.array_split(group, min(count, len(group)))]
 
 
-def _can_be_rest(way: Configuration, of: Configuration) -> bool:
-    """Return True if what `of` leaves can be as `way` is."""
-    same = (way.provider, way.precision) == (of.provider, of.precision)
+def _can_be_rest(setup: Configuration, of: Configuration) -> bool:
+    """Return True if what `of` leaves can be as `setup` is."""
+    same = (setup.provider, setup.precision) == (of.provider, of.precision)
     return (
-        same and QuantizationScheme.of(way.form).method != QuantizationScheme.of(of.form).method != "bits16"
+        same and QuantizationScheme.of(setup.form).method != QuantizationScheme.of(of.form).method != "bits16"
     )
 
 
-def _changing(way: Configuration, names: Sequence[str], all_names: Sequence[str]) -> Configuration:
-    """Return a configuration that changes these operators only."""
+def _changing(setup: Configuration, names: Sequence[str], all_names: Sequence[str]) -> Configuration:
     changed = set(names)
     kept = tuple(name for name in all_names if name not in changed)
-    form = replace(QuantizationScheme.of(way.form), kept=kept, share=len(changed) / len(all_names))
-    return replace(way, form=form.text)
+    form = replace(QuantizationScheme.of(setup.form), kept=kept, share=len(changed) / len(all_names))
+    return replace(setup, form=form.text)
 
 
 def _within(groups: Sequence[_Group], bound: float) -> list[_Group]:
@@ -248,7 +249,6 @@ def _within(groups: Sequence[_Group], bound: float) -> list[_Group]:
 
 
 def _milliseconds(run: Callable[[], object]) -> float:
-    """Return the least time of some runs."""
     times: list[float] = []
     while len(times) < _RUNS or sum(times) < _LEAST:
         start = time.perf_counter()

@@ -1,8 +1,9 @@
-"""Durations of calls."""
+"""Durations of calls, and the memory of this process."""
 
 from __future__ import annotations
 
 import gc
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
+from pinnace.machine.memory import return_free_memory
 
 Spans = npt.NDArray[np.int64]
 """Start and end of calls in nanoseconds of one clock; shape [calls, 2]."""
@@ -60,7 +63,6 @@ def spans(call: Call, limit: RunLimit) -> Spans:
 
 
 def milliseconds(noted: Spans) -> npt.NDArray[np.float64]:
-    """Return the duration of each call."""
     return (noted[:, 1] - noted[:, 0]) / 1e6
 
 
@@ -85,3 +87,14 @@ def collector_off() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
+
+
+def resident() -> int:
+    """Return the bytes of memory that this process holds, with pages of files that it maps.
+
+    What was freed is given back to the system before, where the C library can do that.
+    """
+    gc.collect()
+    return_free_memory()
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

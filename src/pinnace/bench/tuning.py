@@ -18,11 +18,10 @@ from statistics import geometric_mean, median
 import numpy as np
 import numpy.typing as npt
 
+from pinnace.api.cache import Configuration, Measurement
 from pinnace.api.runner import ModelParallelRunner
-from pinnace.bench.memory import resident
 from pinnace.bench.throughput import served, throughput
-from pinnace.bench.timing import Call, RunLimit, collector_off, milliseconds
-from pinnace.cache.choices import Configuration, Measurement
+from pinnace.bench.timing import Call, RunLimit, collector_off, milliseconds, resident
 from pinnace.errors import EngineError, PinnaceError, PinnaceWarning, warn
 from pinnace.options.context import Context
 from pinnace.quantization.accuracy import deviation
@@ -55,13 +54,13 @@ class Outcome:
     `reason` is why it must not be chosen.
     """
 
-    way: Configuration
+    setup: Configuration
     measured: Measurement | None = None
     computes_in: str = ""
     reason: str = ""
 
 
-def ways(
+def configurations(
     providers: Sequence[str],
     precisions: Sequence[str],
     threads: Sequence[int],
@@ -75,11 +74,11 @@ def ways(
     """
     plain = [Configuration(engine, precision, 1, 1) for precision in precisions for engine in providers]
     return [
-        replace(way, threads=count, workers=places)
+        replace(setup, threads=count, workers=places)
         for places in workers
         for count in threads
         if places == 1 or places * count <= cores
-        for way in (*plain, *others)
+        for setup in (*plain, *others)
     ]
 
 
@@ -104,7 +103,7 @@ def compete(
     for arrays in subject.cases:
         with _opened(subject, REFERENCE, arrays) as reference:
             wanted.append(reference.outputs())
-    groups = [list(group) for _, group in groupby(contestants, lambda way: (way.threads, way.workers))]
+    groups = [list(group) for _, group in groupby(contestants, lambda one: (one.threads, one.workers))]
     for index, group in enumerate(groups):
         threads, workers = group[0].threads, group[0].workers
         watch(f"workers x threads: {workers} x {threads} ({index + 1} of {len(groups)})")
@@ -124,33 +123,32 @@ def compete(
 
 
 def _together(outcomes: Sequence[Outcome]) -> Outcome:
-    """Return the outcome of one configuration over all cases."""
     bad = next((one for one in outcomes if one.reason), None)
     measured = [one.measured for one in outcomes if one.measured]
     if len(measured) < len(outcomes):
         return bad or outcomes[0]
-    merged = Measurement(
-        **asdict(outcomes[0].way),
+    total = Measurement(
+        **asdict(outcomes[0].setup),
         latency=geometric_mean(one.latency for one in measured),
         throughput=geometric_mean(one.throughput for one in measured),
         deviation=max(one.deviation for one in measured),
         p99=max(one.p99 for one in measured),
         memory=max(one.memory for one in measured),
     )
-    return replace(outcomes[0], measured=merged, reason=bad.reason if bad else "")
+    return replace(outcomes[0], measured=total, reason=bad.reason if bad else "")
 
 
 class _Contestant:
     """An open model of one configuration, and the figures of its turns."""
 
-    def __init__(self, way: Configuration, model: ModelParallelRunner, arrays: Sequence[Array]) -> None:
-        self.way, self._model, self._arrays = way, model, arrays
+    def __init__(self, setup: Configuration, model: ModelParallelRunner, arrays: Sequence[Array]) -> None:
+        self.setup, self._model, self._arrays = setup, model, arrays
         self.computes_in = model.get_model_info("precision")
         inputs = model.get_inputs()
         shapes = [list(array.shape) for array in arrays]
         if [list(tensor.shape) for tensor in inputs] != shapes:
             model.resize(inputs, shapes)
-        clients = 1 if way.workers == 1 else 2 * way.workers  # one waits for each that is served
+        clients = 1 if setup.workers == 1 else 2 * setup.workers  # one waits for each that is served
         self._calls = [self._client() for _ in range(clients)]
         self._latencies: list[float] = []
         self._throughputs: list[float] = []
@@ -169,12 +167,11 @@ class _Contestant:
 
     @property
     def has_figures(self) -> bool:
-        """True after the first turn."""
         return bool(self._throughputs)
 
     def measured(self, deviation: float, memory: int) -> Measurement:
         return Measurement(
-            **asdict(self.way),
+            **asdict(self.setup),
             latency=median(self._latencies),
             throughput=median(self._throughputs),
             deviation=deviation,
@@ -204,29 +201,30 @@ def _compete(
     running: list[_Contestant] = []
     stopped: KeyboardInterrupt | None = None
     with ExitStack() as stack:
-        for way in group:
+        for setup in group:
             before = resident()
             try:
-                contestant = stack.enter_context(_opened(subject, way, arrays))
-                deviations[way] = deviation(contestant.outputs(), wanted)
-                memory[way] = max(0, resident() - before)
+                contestant = stack.enter_context(_opened(subject, setup, arrays))
+                deviations[setup] = deviation(contestant.outputs(), wanted)
+                memory[setup] = max(0, resident() - before)
                 running.append(contestant)
             except PinnaceError as error:
-                failed[way] = str(error).removeprefix(f"{subject.path}: ")
+                failed[setup] = str(error).removeprefix(f"{subject.path}: ")
         try:
             _take_turns(running, deadline)
         except KeyboardInterrupt as error:
             if not all(contestant.has_figures for contestant in running):
                 raise
             stopped = error
-    ran = {contestant.way: contestant for contestant in running}
-    for way in group:
-        if way in failed:
-            yield Outcome(way, reason=failed[way])
+    ran = {contestant.setup: contestant for contestant in running}
+    for setup in group:
+        if setup in failed:
+            yield Outcome(setup, reason=failed[setup])
             continue
-        bound = bounds[FEWER if way.form else way.precision]
-        reason = f"deviates by more than {bound:g}" if deviations[way] > bound else ""
-        yield Outcome(way, ran[way].measured(deviations[way], memory[way]), ran[way].computes_in, reason)
+        bound = bounds[FEWER if setup.form else setup.precision]
+        reason = f"deviates by more than {bound:g}" if deviations[setup] > bound else ""
+        figures = ran[setup].measured(deviations[setup], memory[setup])
+        yield Outcome(setup, figures, ran[setup].computes_in, reason)
     if stopped is not None:
         raise stopped
 
@@ -251,12 +249,12 @@ def _take_turns(running: Sequence[_Contestant], deadline: float) -> None:
 
 
 @contextmanager
-def _opened(subject: Subject, way: Configuration, arrays: Sequence[Array]) -> Iterator[_Contestant]:
+def _opened(subject: Subject, setup: Configuration, arrays: Sequence[Array]) -> Iterator[_Contestant]:
     context = Context()
     context.target = ["cpu"]
-    context.cpu.provider, context.cpu.precision_mode = way.provider, way.precision
-    context.cpu._form = way.form  # no option: only tunings know it
-    context.cpu.thread_num, context.parallel.workers_num = way.threads, way.workers
+    context.cpu.provider, context.cpu.precision_mode = setup.provider, setup.precision
+    context.cpu._form = setup.form  # no option: only tunings know it
+    context.cpu.thread_num, context.parallel.workers_num = setup.threads, setup.workers
     context.parallel.config_path = subject.config
     with ModelParallelRunner() as model:
         with warnings.catch_warnings(record=True) as said:
@@ -264,8 +262,8 @@ def _opened(subject: Subject, way: Configuration, arrays: Sequence[Array]) -> It
             model.build_from_file(subject.path, context)
         # Skip other warnings, such as Python's about forks in modules that OpenVINO imports.
         messages = [str(one.message) for one in said if issubclass(one.category, PinnaceWarning)]
-        if model.get_model_info("engine").partition(" ")[0] != way.provider:  # another engine took over
+        if model.get_model_info("engine").partition(" ")[0] != setup.provider:  # another engine took over
             raise EngineError("; ".join(messages))
         for message in messages:
             warn(message)
-        yield _Contestant(way, model, arrays)
+        yield _Contestant(setup, model, arrays)

@@ -44,8 +44,8 @@ _HELPER = (
     "os.nice(19); "
     "task = json.load(sys.stdin); "
     "sys.path += [path for path in task['path'] if path not in sys.path]; "
-    "from pinnace.building.background import help; "
-    "help(task)"
+    "from pinnace.building.background import run_jobs; "
+    "run_jobs(task)"
 )
 _LOOKS = 0.2  # seconds between looks at the parent process
 _ALONE = 60.0  # seconds that the helper works on when the parent process has ended
@@ -113,7 +113,6 @@ class Job(NamedTuple):
         _log.event(INFO, event, f"{self.name} {outcome}", model=self.name)
 
     def log_failure(self, why: object) -> None:
-        """Log that the model is not kept."""
         message = f"{self.name} is not kept in the compile cache: {why}"
         _log.event(INFO, "not kept", message, model=self.name)
 
@@ -128,7 +127,6 @@ class _Queue:
         self.replacing = threading.Lock()
 
     def put(self, job: Job) -> None:
-        """Queue a model; leave it out if too many wait."""
         with self._lock:
             if self._over or len(self._jobs) >= _MOST:
                 return
@@ -241,7 +239,7 @@ os.register_at_fork(
 )
 
 
-def help(task: dict[str, Any]) -> None:
+def run_jobs(task: dict[str, Any]) -> None:
     """Keep models as the helper process, in time that no other process wants; print a line for each.
 
     Then engines are compared for those that leave this open.

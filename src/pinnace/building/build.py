@@ -133,10 +133,11 @@ _Made = tuple[Spec, "Executable | RankPart", "Offer | None", bool]
 
 def _first_that_builds(spec: Spec, stages: Stages) -> _Made:
     """Make the model by a spec; if that fails, without fewer bits, and then by the other engine."""
-    first: LackingKernelsError | EngineError | None = None
+    first: Exception | None = None
     while True:
         try:
-            result = _made(spec, stages)
+            made = _make(spec, stages)
+            break
         except (LackingKernelsError, EngineError, OSError, MemoryError) as error:
             if first is not None:
                 raise first from None
@@ -147,17 +148,16 @@ def _first_that_builds(spec: Spec, stages: Stages) -> _Made:
             if following.engine is spec.engine:
                 warn(f"{spec.source.name} runs as it is, without fewer bits: {error}")
             else:
-                first, failed = cast("LackingKernelsError | EngineError", error), spec.engine
+                first, failed = error, spec.engine
             spec = following
-            continue
-        stages.graph = None
-        if first is not None:
-            reason = str(first)
-            if isinstance(first, LackingKernelsError):
-                names = ", ".join(primitive.name for primitive in first.primitives)
-                reason = f"{spec.source.name}: {failed.name} lacks {names}"
-            warn(f"{reason}; {spec.engine.name} runs the model")
-        return result
+    stages.graph = None
+    if first is not None:
+        reason = str(first)
+        if isinstance(first, LackingKernelsError):
+            names = ", ".join(primitive.name for primitive in first.primitives)
+            reason = f"{spec.source.name}: {failed.name} lacks {names}"
+        warn(f"{reason}; {spec.engine.name} runs the model")
+    return made
 
 
 def _fallback(spec: Spec, error: Exception) -> Spec | None:
@@ -174,7 +174,7 @@ def _fallback(spec: Spec, error: Exception) -> Spec | None:
     return None if other is None else replace(spec, engine=other)
 
 
-def _made(spec: Spec, stages: Stages) -> _Made:
+def _make(spec: Spec, stages: Stages) -> _Made:
     """Make a model through the compile cache if possible."""
     if spec.sharing is not None:
         return _shared(spec, stages)
@@ -195,7 +195,6 @@ def _made(spec: Spec, stages: Stages) -> _Made:
 
 
 def _shared(spec: Spec, stages: Stages) -> _Made:
-    """Load what another process lends, or build and offer it."""
     from pinnace.building.sharing import shared_entry
 
     assert spec.sharing is not None
@@ -232,7 +231,6 @@ def is_whole(made: Executable | RankPart) -> TypeGuard[Executable]:
 
 
 def _joined(part: RankPart, spec: Spec) -> Executable:
-    """Return the executable of a rank's part together with the other ranks."""
     from pinnace.distributed.comparison import fingerprint
     from pinnace.distributed.executable import join
 
@@ -241,7 +239,6 @@ def _joined(part: RankPart, spec: Spec) -> Executable:
 
 
 def _warn_of_ranks(spec: Spec) -> None:
-    """Warn of rank options of a model that runs alone."""
     target, get = spec.target, spec.settings.get
     on_gpu = target.device == "gpu" or target.simulates.startswith("gpu")  # the launcher sets its rank
     options = {
@@ -257,7 +254,6 @@ def _warn_of_ranks(spec: Spec) -> None:
 
 
 def warn_of_copies(spec: Spec) -> None:
-    """Warn if weights should be shared and cannot be."""
     reason = spec.common and why_not_shared(spec)
     if reason:
         warn(f"{spec.source.name} shares no weights: {reason}")

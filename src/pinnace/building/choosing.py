@@ -14,7 +14,7 @@ from pinnace.options.table import FIRST, MEMORY
 from pinnace.options.target import Target
 
 if TYPE_CHECKING:
-    from pinnace.cache.choices import Tuning
+    from pinnace.cache.tuning import Tuning
     from pinnace.engines.protocol import Engine
 
 _log = Log("pinnace.build")
@@ -27,14 +27,12 @@ def is_open(target: Target) -> bool:
 
 
 def _providers(target: Target) -> list[str]:
-    """Return the engines among which the model decides."""
     if target.provider:
         return [target.provider]
     return ["onnxruntime"] if target.prefer == MEMORY else list(engines.installed())
 
 
 def with_choice(spec: Spec, choice: Choice) -> Spec:
-    """Return the spec for the chosen engine."""
     target = replace(spec.target, precision=choice.precision, threads=choice.threads, form=choice.form)
     return replace(spec, engine=engines.named(choice.provider), target=target, is_open=False)
 
@@ -121,7 +119,6 @@ def with_tuned_provider(target: Target, tuning: Tuning | None) -> Target:
 
 
 def no_sixteen_bits(engine: Engine) -> str:
-    """Return why an engine computes in float32 although 16 bits are preferred."""
     from pinnace.machine.processor import sixteen_bit_type
 
     kind = sixteen_bit_type()

@@ -90,7 +90,6 @@ def in_turns(calls: Mapping[str, Callable[[], object]], seconds: float, most: in
 
 
 def _taken(run: Callable[[], object], count: int) -> float:
-    """Return the milliseconds of a call, the mean of some."""
     start = time.process_time()
     for _ in range(count):
         run()

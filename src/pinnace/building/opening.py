@@ -18,8 +18,7 @@ from pinnace.types import Buffer, ModelType
 
 if TYPE_CHECKING:
     from pinnace.building.report import ModelReport
-    from pinnace.cache.choices import Tuning
-    from pinnace.cache.store import Store
+    from pinnace.cache.tuning import Tuning
     from pinnace.weights.source import Source
 
 # Formats, compiler, engines and cache are imported on use: processes that only fork workers or print help
@@ -52,26 +51,26 @@ def open_model(
     kind: ModelType | None,
     target: Target | TargetFor,
     settings: Settings,
-    spare: Store | None = None,
     keep: str = BEFORE,
     common: bool = False,
 ) -> Spec:
     """Map a model without reading it, and choose an engine for the target unless the model decides.
 
-    `model` is a path or bytes (see `source_of`); `kind` None means that the content decides. `spare` stores
-    compiled models if no compile cache can be written. Raises `ModelFormatError`, `ConfigError` and
+    `model` is a path or bytes (see `source_of`); `kind` None means that the content decides. With
+    `common`, other models of this process share the weights. Raises `ModelFormatError`, `ConfigError` and
     `DeviceUnavailableError`.
     """
     from pinnace import engines, formats
     from pinnace.building.sharing import check_sharing, sharing_of
     from pinnace.cache.model import ModelCache
-    from pinnace.cache.store import Store
+    from pinnace.cache.store import Store, store_for_sharing
 
     source = source_of(model, settings)
     kind = formats.kind(source, kind)
     sharing = sharing_of(settings)
+    cache = ModelCache(source, store_for_sharing(settings) if common else Store.of(settings))
+    keep = BEFORE if common else keep  # models share what is kept
     common = common or sharing is not None
-    cache = ModelCache(source, spare or Store.of(settings))
     # Lender and borrower must choose the same engine, and onnxruntime is the one that shares weights.
     tuning = None if sharing else cache.tuning()
     variable, plan = settings.variable_weights, settings.precision_plan

@@ -15,7 +15,7 @@ from pinnace.options.setting import given
 from pinnace.options.target import Target
 
 if TYPE_CHECKING:
-    from pinnace.cache.choices import Tuning
+    from pinnace.cache.tuning import Tuning
 
 _HALF = (
     *(FP16, "enforce_fp16", "preferred_optimal"),
@@ -44,10 +44,10 @@ def to_target(
     cpu = context.cpu
     _check_operators(cpu)
     number = getattr(options, "device_id", 0) if device_id is None else device_id
-    said = _said(context, kind, options)
+    fields = _fields(context, kind, options)
     device = simulated(kind, number)
     if device is not None:
-        return replace(_simulating(device, options, cpu, requests), **said)
+        return replace(_simulating(device, options, cpu, requests), **fields)
     cores = usable_core_count()
     threads, places = _numbers(cpu, requests, cores)
     target = Target(
@@ -59,7 +59,7 @@ def to_target(
         threads=threads,
         inter_op_threads=_operators(cpu, cores),
         parallel_requests=places,
-        **said,
+        **fields,
     )
     if kind == "cpu" and tuning is not None:
         target = _tuned(target, tuning, cpu, requests)
@@ -94,7 +94,7 @@ def _check_operators(cpu: CPU) -> None:
         )
 
 
-def _said(context: Context, kind: str, options: DeviceOptions) -> dict[str, Any]:
+def _fields(context: Context, kind: str, options: DeviceOptions) -> dict[str, Any]:
     """Return the fields of a target that its options alone decide."""
     # options of configuration files only
     names = ("input_shape", "dynamic_dims", "dynamic_dims_option", "output_type")
@@ -109,9 +109,9 @@ def _said(context: Context, kind: str, options: DeviceOptions) -> dict[str, Any]
 def _simulating(device: Simulated, options: DeviceOptions, cpu: CPU, requests: int) -> Target:
     """Return the target of a simulated device; its providers and precisions become those of the CPU."""
     if options.provider not in _SIMULATED_PROVIDERS[device.kind]:
-        known = ", ".join(map(repr, _SIMULATED_PROVIDERS[device.kind]))
+        names = ", ".join(map(repr, _SIMULATED_PROVIDERS[device.kind]))
         raise ArgumentValueError(
-            f"{device.kind} provider {options.provider!r} is not known; choose from {known}"
+            f"{device.kind} provider {options.provider!r} is not known; choose from {names}"
         )
     threads, places = _numbers(cpu, requests, len(device.cores))
     whole = set(device.cores) == set(allowed_cores())  # binding would move callers to one of them
@@ -139,7 +139,6 @@ def _numbers(cpu: CPU, requests: int, cores: int) -> tuple[int, int]:
 
 
 def _operators(cpu: CPU, cores: int) -> int:
-    """Return the number of operators that run in parallel."""
     return _sensible("inter_op_parallel_num", cpu.inter_op_parallel_num, cores)
 
 

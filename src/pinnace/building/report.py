@@ -63,7 +63,7 @@ def report(source: Source, graph: Program | ir.Model, onnx: Path | None = None) 
     missing, inputs, outputs = _ports(source, graph, onnx)
     weights = list(_weights(graph))
     nodes = tuple(_nodes(graph))
-    dialect, producer, info = _origin(graph)
+    dialect, producer, info = _producer(graph)
     return ModelReport(
         dialect=_DIALECTS[dialect, kind_of(source.data) or ModelType.MINDIR],
         producer=producer.strip(),
@@ -93,7 +93,7 @@ def _write(lowered: ir.Model, path: Path, inputs: Iterable[Path]) -> None:
             beside.unlink()
 
 
-def _origin(graph: Program | ir.Model) -> tuple[str, str, Mapping[str, str]]:
+def _producer(graph: Program | ir.Model) -> tuple[str, str, Mapping[str, str]]:
     """Dialect, producer with version, and user info."""
     if isinstance(graph, Program):
         return (

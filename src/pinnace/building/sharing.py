@@ -64,7 +64,7 @@ def shared_entry(spec: Spec, sharing: Sharing, stages: Stages) -> tuple[Entry, C
 
 def _lent(spec: Spec, pids: str, stages: Stages) -> tuple[Entry, Callable[[], Offer]]:
     from pinnace.cache.handover import Offer, admitted
-    from pinnace.cache.private import private_store
+    from pinnace.cache.store import private_store
 
     processes = admitted(pids)
     store = spec.cache.store

@@ -99,7 +99,6 @@ class Stages(dict[str, float]):
 
 
 def is_onnxruntime(engine: Engine) -> bool:
-    """Return True for onnxruntime, with any provider."""
     return engine.name.startswith("onnxruntime")
 
 
@@ -166,19 +165,18 @@ def built_in_memory(spec: Spec, stages: Stages) -> Executable | RankPart:
 
 
 def compiled(spec: Spec, folder: Path, stages: Stages) -> Compiled:
-    """Compile the model into a folder."""
     graph = lowered(spec, stages)
     from pinnace.lowering.graph import has_collectives
 
     with stages.timed("compiling", spec):
         if not has_collectives(graph.model):
             return spec.engine.compile(graph, spec.source, spec.target, folder)
-        from pinnace.cache import parts
+        from pinnace.cache import partition
 
         def compile_segment(segment: Compilable, place: Path) -> Compiled:
             return spec.engine.compile(segment, spec.source, spec.of_segments, place)
 
-        return parts.compile_into(folder, graph, compile_segment)
+        return partition.compile_into(folder, graph, compile_segment)
 
 
 def loaded(spec: Spec, entry: Entry, stages: Stages, lent: bool = False) -> Executable | RankPart:
@@ -190,9 +188,9 @@ def loaded(spec: Spec, entry: Entry, stages: Stages, lent: bool = False) -> Exec
             return spec.engine.load(entry.compiled, spec.source, spec.target, entry.folder)
     if lent:
         raise NotSupportedError(f"{spec.source.name}: the weights of one rank's part cannot be lent")
-    from pinnace.cache import parts
+    from pinnace.cache import partition
 
     def load(compiled: Compiled, place: Path) -> Executable:
         return spec.engine.load(compiled, spec.source, spec.of_segments, place)
 
-    return parts.load(entry, spec.source.name, load)
+    return partition.load(entry, spec.source.name, load)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from pinnace.errors import (
     ArgumentValueError,
     DataMismatchError,
     ModelStateError,
-    NotSupportedError,
     collected_warnings,
     warn,
 )
@@ -48,34 +47,6 @@ class _Adapter(NamedTuple):
     """By the weights that they change."""
 
 
-def _refused(called: str) -> Callable[..., NoReturn]:
-    def method(self: NoWeightUpdate, *_: object) -> NoReturn:
-        raise NotSupportedError(f"{called}: {self._why}")
-
-    return method
-
-
-class NoWeightUpdate:
-    """Stand-in for `WeightUpdate` on a cluster: its methods raise `NotSupportedError`, with the reason."""
-
-    def __init__(self, why: str) -> None:
-        self._why = why
-
-    update = _refused("update_weights")
-    apply = _refused("apply_lora")
-    remove = _refused("remove_lora")
-    reshape = _refused("resize")
-
-    def keep_later(self, *_: object) -> None:
-        """Do nothing: the processes of a cluster keep their models."""
-
-    use_kept = share = keep_later
-
-    def profile(self, *_: object) -> NoReturn:
-        """Raise `NotSupportedError`."""
-        raise NotSupportedError("profile: not supported on a cluster; profile the model on this machine")
-
-
 class WeightUpdate:
     """The current weights of a built model, and the shapes that it is built for.
 
@@ -89,7 +60,7 @@ class WeightUpdate:
         self._first = self._specs = tuple(one.spec for one in built)
         self._to_keep = built[0].to_keep
         self._refitters: Sequence[Refitter] = ()
-        self._known: Mapping[str, Variable] = {}
+        self._variables: Mapping[str, Variable] = {}
         self._set: dict[str, Array] = {}
         self._adapters: tuple[_Adapter, ...] = ()
 
@@ -114,20 +85,17 @@ class WeightUpdate:
         if entry is not None:
             self._install(entry, install)
 
-    def share(self, spare: Store | None, install: Install) -> None:
+    def share(self, install: Install) -> None:
         """Install the model from files whose weights other models share, and keep later builds there.
 
-        `spare` stores them if no compile cache can be written. A model whose weights have changed shares from
-        its next build. Raises as `build` does, and OSError.
+        A model whose weights have changed shares from its next build. Raises as `build` does, and OSError.
         """
-        from pinnace.cache.model import ModelCache
+        from pinnace.cache.store import store_for_sharing
 
-        def sharing(specs: Sequence[Spec]) -> tuple[Spec, ...]:
-            caches = [ModelCache(spec.source, spare or spec.cache.store) for spec in specs]
-            changed = zip(specs, caches, strict=True)
-            return tuple(replace(spec, common=True, keep=BEFORE, cache=cache) for spec, cache in changed)
-
-        self._first, self._specs = sharing(self._first), sharing(self._specs)
+        store = store_for_sharing(self._specs[0].settings)
+        self._first, self._specs = (
+            tuple(_sharing(spec, store) for spec in specs) for specs in (self._first, self._specs)
+        )
         spec = self._specs[0]
         if self._is_changed:
             return
@@ -150,7 +118,6 @@ class WeightUpdate:
             install(executable)
 
     def update(self, tensors: Sequence[Tensor], install: Install) -> None:
-        """Set weights; see `BaseModel.update_weights`."""
         variable = self._specs[0].variable
         if not variable:
             raise ModelStateError(
@@ -160,11 +127,10 @@ class WeightUpdate:
         given = _named(tensors, variable)
         if given:
             self._prepare(variable)
-            new = {name: _checked(name, tensor, self._known[name]) for name, tensor in given.items()}
+            new = {name: _checked(name, tensor, self._variables[name]) for name, tensor in given.items()}
             self._become({**self._set, **new}, self._adapters, install)
 
     def apply(self, path: Path, scale: float, install: Install) -> None:
-        """Add an adapter; see `BaseModel.apply_lora`."""
         from pinnace.weights import lora
 
         pairs = lora.match_weights(path, lora.read(path), _modules(self._specs[0]))
@@ -185,14 +151,14 @@ class WeightUpdate:
         built = [build(reshaped(spec, shapes)) for spec in self._first]
         specs, executables = tuple(one.spec for one in built), [one.executable for one in built]
         refitters: Sequence[Refitter] = ()
-        known = self._known
+        variables = self._variables
         changed = dict.fromkeys((*self._set, *(name for a in self._adapters for name in a.pairs)))
         if changed:
             values = {name: self._value(name, self._set, self._adapters) for name in changed}
-            refitters, known = _refitters(specs, tuple(known))
-            executables = [refitter.refit(self._weights(values, known)) for refitter in refitters]
+            refitters, variables = _refitters(specs, tuple(variables))
+            executables = [refitter.refit(self._weights(values, variables)) for refitter in refitters]
         install(*executables)
-        self._specs, self._refitters, self._known = specs, refitters, known
+        self._specs, self._refitters, self._variables = specs, refitters, variables
         self._to_keep = built[0].to_keep
 
     def profile(self, arrays: Sequence[Array], runs: int, warm_up: int) -> Profile:
@@ -209,14 +175,13 @@ class WeightUpdate:
             executable.close()
 
     def _prepare(self, names: Collection[str]) -> None:
-        """Create the refitters for these weights."""
-        if not self._refitters or not set(names) <= self._known.keys():
-            wanted = dict.fromkeys((*self._specs[0].variable, *self._known, *names))
-            self._refitters, self._known = _refitters(self._specs, tuple(wanted))
+        if not self._refitters or not set(names) <= self._variables.keys():
+            wanted = dict.fromkeys((*self._specs[0].variable, *self._variables, *names))
+            self._refitters, self._variables = _refitters(self._specs, tuple(wanted))
 
     def _become(self, new: dict[str, Array], adapters: tuple[_Adapter, ...], install: Install) -> None:
         changed = dict.fromkeys((*new, *(name for a in adapters for name in a.pairs)))
-        weights = self._weights({name: self._value(name, new, adapters) for name in changed}, self._known)
+        weights = self._weights({name: self._value(name, new, adapters) for name in changed}, self._variables)
         install(*(refitter.refit(weights) for refitter in self._refitters))
         name = self._specs[0].source.name
         message = f"{name}: {len(new)} weights updated, {len(adapters)} adapters applied"
@@ -224,30 +189,33 @@ class WeightUpdate:
         self._set, self._adapters = new, adapters
 
     @staticmethod
-    def _weights(values: Mapping[str, Array], known: Mapping[str, Variable]) -> dict[str, Array]:
-        """Map graph names of weights to their values."""
-        return {place: value for name, value in values.items() for place in known[name].names}
+    def _weights(values: Mapping[str, Array], variables: Mapping[str, Variable]) -> dict[str, Array]:
+        return {place: value for name, value in values.items() for place in variables[name].names}
 
     def _value(self, name: str, new: Mapping[str, Array], adapters: Sequence[_Adapter]) -> Array:
-        """Compute the current value of a weight."""
-        known = self._known[name]
-        first = new[name] if name in new else self._specs[0].source.data_of(known.first)
+        variable = self._variables[name]
+        first = new[name] if name in new else self._specs[0].source.data_of(variable.first)
         pairs = [(pair, a.scale) for a in adapters for pair in a.pairs.get(name, ())]
         if not pairs:
             return first
         from pinnace.weights import lora
 
-        if not known.first.dtype.is_floating_point():
-            raise DataMismatchError(f"apply_lora: {name!r} holds {known.first.dtype.name}, not floats")
-        return lora.apply_pairs(first, known.axes, name, pairs)
+        if not variable.first.dtype.is_floating_point():
+            raise DataMismatchError(f"apply_lora: {name!r} holds {variable.first.dtype.name}, not floats")
+        return lora.apply_pairs(first, variable.axes, name, pairs)
 
 
 def _refitters(
     specs: Sequence[Spec], names: Sequence[str]
 ) -> tuple[Sequence[Refitter], Mapping[str, Variable]]:
-    """Return a refitter for each device, and the descriptions of the weights `names`."""
     made = [refitter(spec, names) for spec in specs]
     return [refitter for refitter, _ in made], made[0][1]
+
+
+def _sharing(spec: Spec, store: Store | None) -> Spec:
+    from pinnace.cache.model import ModelCache
+
+    return replace(spec, common=True, keep=BEFORE, cache=ModelCache(spec.source, store or spec.cache.store))
 
 
 def reshaped(spec: Spec, shapes: tuple[Shape, ...]) -> Spec:
@@ -295,7 +263,6 @@ def refitter(spec: Spec, names: Collection[str]) -> tuple[Refitter, Mapping[str,
 
 
 def _modules(spec: Spec) -> dict[str, str]:
-    """Map module paths to the names of their weights."""
     import_onnx_ir()
     from pinnace import formats
     from pinnace.lowering.variable import modules_of
@@ -333,9 +300,9 @@ def _near(tensor: Tensor, variable: Sequence[str]) -> str:
     return nearest(tensor.name, variable)
 
 
-def _checked(name: str, tensor: Tensor, known: Variable) -> Array:
+def _checked(name: str, tensor: Tensor, variable: Variable) -> Array:
     """Copy the data of a tensor that fits a weight. Raises DataMismatchError if it does not."""
-    dtype, shape = DataType.from_numpy(known.first.dtype.numpy()), tuple(known.first.shape.numpy())
+    dtype, shape = DataType.from_numpy(variable.first.dtype.numpy()), tuple(variable.first.shape.numpy())
     if tensor.dtype is not dtype or tuple(tensor.shape) != shape:
         raise DataMismatchError(
             f"update_weights: {name!r} is {dtype} {list(shape)}, but got {tensor.dtype} {tensor.shape}"

@@ -23,8 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pinnace.cache.folder import check_owner
-from pinnace.cache.notes import Record, sealed, unsealed
+from pinnace.cache.folder import Record, check_owner, sealed, unsealed
 from pinnace.engines.protocol import TENSORS, Compiled, FileWeight
 from pinnace.machine.cgroup import lies_in_memory
 from pinnace.shapes import alternatives, written
@@ -55,7 +54,7 @@ class Entry(NamedTuple):
 
     @property
     def is_part(self) -> bool:
-        """True for the part of one rank, which `pinnace.cache.parts` has written."""
+        """True for the part of one rank, which `pinnace.cache.partition` has written."""
         return (self.folder / PLAN).exists()
 
 
@@ -108,7 +107,6 @@ def described(folder: Path) -> Entry:
 
 
 def description(folder: Path) -> bytes:
-    """Return the description of an entry, which contains the digests of all files."""
     return (folder / _META).read_bytes()
 
 
@@ -136,7 +134,6 @@ def stamp(folder: Path) -> None:
 
 
 def touch(folder: Path) -> None:
-    """Record that an entry was used now."""
     with suppress(OSError):  # read-only folder
         os.utime(folder / _STAMP)
 

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+
+from pinnace.weights.digest import digest
 
 # Models that are loaded need none of the modules for writing: filelock, shutil, tempfile.
 
@@ -32,6 +36,9 @@ _PATIENCE = 10.0  # seconds; locks of the folder are held for milliseconds
 _BOUNDED = ("known", "refers", "chosen", "locks")
 _FULL = 1 << 16  # free bytes; engines do not say that they failed because the disk is full
 _MOST = 1000  # files in each of these; the oldest go, and are written again when they are needed
+
+Record = dict[str, Any]
+"""A JSON object."""
 
 
 class Folder:
@@ -58,7 +65,6 @@ class Folder:
         return self._root
 
     def subfolder(self, name: str) -> Path:
-        """Return a subfolder, and create it if needed."""
         if self.installed:
             raise OSError(errno.EROFS, "this compile cache is only read", str(self.root))
         folder = self.root / name
@@ -125,6 +131,12 @@ class Folder:
             return True
         return False
 
+    def write_record(self, subfolder: str, name: str, value: object) -> None:
+        with self.new() as folder:
+            (folder / name).write_text(sealed(json.dumps(value)), encoding="utf-8")
+            make_private(folder)
+            os.replace(folder / name, self.subfolder(subfolder) / name)
+
     def let_read(self) -> None:
         """Let every user read the cache, and none but the owner write."""
         own = [self.root / name for name in (_TAG, *_SUBFOLDERS)]
@@ -175,6 +187,26 @@ class Folder:
         for name in {_TAG, *_SUBFOLDERS}.intersection(inside):
             check_owner(root / name, self.installed, follow=False)
         self._is_checked = True
+
+
+def sealed(body: str) -> str:
+    """Return a text with its digest as the first line."""
+    return f"{digest(body.encode())}\n{body}"
+
+
+def unsealed(text: str) -> str | None:
+    """Return the text that was sealed; None if it is damaged."""
+    seal, _, body = text.partition("\n")
+    return body if digest(body.encode()) == seal else None
+
+
+def read_record(path: Path) -> Any:
+    """Return the JSON value of a sealed file; None if there is none or it is damaged."""
+    try:
+        body = unsealed(path.read_text(encoding="utf-8")) if path.is_file() else None
+        return None if body is None else json.loads(body)
+    except (OSError, ValueError):
+        return None
 
 
 def make_locked(prefix: str, parent: Path | None = None) -> tuple[Path, int]:

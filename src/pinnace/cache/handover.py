@@ -268,7 +268,6 @@ def _difference(message: bytes, expected: Mapping[str, str]) -> str:
 
 
 def _sealed(text: bytes) -> int:
-    """Create an immutable memfd with `text`."""
     memory = os.memfd_create("pinnace-weights", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     with open(memory, "wb", closefd=False) as file:
         file.write(text)

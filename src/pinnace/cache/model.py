@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pinnace import engines
-from pinnace.cache import known, notes
-from pinnace.cache.key import MadeFor, code, content_of, key_of, whole_of
+from pinnace.cache import key
+from pinnace.cache.key import MadeFor
 from pinnace.errors import collected_warnings
 from pinnace.machine.cores import usable_core_count
 from pinnace.machine.processor import identity
 from pinnace.weights.digest import digest
 
 if TYPE_CHECKING:
-    from pinnace.cache.choices import Tuning
     from pinnace.cache.entry import Entry
     from pinnace.cache.store import Store
+    from pinnace.cache.tuning import Tuning
     from pinnace.engines.protocol import Compiled
     from pinnace.weights.source import Source
 
 _ENGINES = "chosen"
-"""The folder of the engines that were chosen for models."""
+_TUNINGS = "choices"
+"""The folders of the engines that were chosen for models, and of their tunings."""
 
 
 class ModelCache:
@@ -39,13 +41,12 @@ class ModelCache:
 
     @cached_property
     def content(self) -> str:
-        """The digest of the model file."""
         return self._digest("")
 
     @property
     def is_new(self) -> bool:
         """True if the store knows no model of this size, so that nothing has to be read to look for it."""
-        return self.store is None or not known.has_size(self.store, len(self.source.data))
+        return self.store is None or not key.has_size(self.store, len(self.source.data))
 
     @property
     def refers(self) -> list[str]:
@@ -58,15 +59,14 @@ class ModelCache:
             self.store.set_refers(self.content, self.source.files)
 
     def whole(self, refers: Sequence[str]) -> str:
-        """Return the digest of the model file together with the files that it refers to."""
         files = tuple(refers)
         if files not in self._wholes:
-            self._wholes[files] = whole_of(self.content, {file: self._digest(file) for file in files})
+            self._wholes[files] = key.whole_of(self.content, {file: self._digest(file) for file in files})
         return self._wholes[files]
 
     def key(self, made_for: MadeFor, refers: Sequence[str]) -> str:
         """Return the key of an entry."""
-        return key_of(self.whole(refers), made_for, self.store)
+        return key.key_of(self.whole(refers), made_for, self.store)
 
     def find(self, made_for: MadeFor) -> Entry | None:
         """Return the entry of the compiled model, None if there is none. Raises OSError."""
@@ -91,79 +91,73 @@ class ModelCache:
                     self.source.unload()
                     self.source.check_unchanged()
                     self.note_files()
-                    key, engine = self.key(made_for, self.refers), made_for[0]
-                    entry = store.publish(key, folder, compiled, self.source.name, engine, messages)
-        known.keep_size(store, len(self.source.data))
+                    own, engine = self.key(made_for, self.refers), made_for[0]
+                    entry = store.publish(own, folder, compiled, self.source.name, engine, messages)
+        key.keep_size(store, len(self.source.data))
         return entry
 
     def tuning(self) -> Tuning | None:
-        """Return the last tuning of the model on this machine, or None."""
-        if self.store is None or not self.store.has_choices:
+        if self.store is None or not self.store.has_tunings:
             return None
-        from pinnace.cache import choices
+        from pinnace.cache.tuning import tuning_of
 
-        return choices.find(self.store, self.content, self._environment)
+        return tuning_of(self.store.record(_TUNINGS, self._tuning_name))
 
     @property
     def was_tuned(self) -> bool:
         """True if the model was tuned, also with other code, engines or cores."""
-        if self.store is None or not self.store.has_choices:
+        if self.store is None or not self.store.has_tunings:
             return False
-        from pinnace.cache import choices
-
-        return choices.has_any(self.store, self.content)
+        return any(path for place in self.store.places(_TUNINGS) for path in place.glob(f"{self.content}-*"))
 
     def keep_tuning(self, tuning: Tuning) -> bool:
-        """Store a tuning. Returns False if the compile cache is off. Raises OSError.
+        """Store a tuning, merged with the last one. Returns False if the cache is off. Raises OSError.
 
         The model must have been read: the files that it refers to belong to its content.
         """
-        from pinnace.cache import choices
-
-        if self.store is not None:
-            self.note_files()
-            choices.remember(self.store, self.content, self._environment, tuning)
-        return self.store is not None
+        if self.store is None:
+            return False
+        self.note_files()
+        record = asdict(tuning.after(self.tuning()))
+        self.store.folder.write_record(_TUNINGS, self._tuning_name, record)
+        return True
 
     def forget_tunings(self) -> int:
         """Delete the tunings of the model file on all machines, and return their number."""
-        from pinnace.cache import choices
-
-        return 0 if self.store is None else choices.forget(self.store, self.content)
+        found = [] if self.store is None else list((self.store.root / _TUNINGS).glob(f"{self.content}-*"))
+        for path in found:
+            path.unlink(missing_ok=True)
+        return len(found)
 
     def engine_choice(self, wanted: Sequence[str]) -> dict[str, Any] | None:
         """Return the choice of an engine for what is `wanted` of it; None if none was made."""
         if self.store is None or self.is_new:
             return None
-        found = self.store.noted(_ENGINES, self._choice_name(wanted))
+        found = self.store.record(_ENGINES, self._name_here(*wanted))
         return found if isinstance(found, dict) else None
 
     def keep_engine_choice(self, wanted: Sequence[str], choice: dict[str, Any]) -> None:
         """Store a choice, if the cache can be written."""
         if self.store is not None:
             with suppress(OSError):
-                notes.keep(self.store.folder, _ENGINES, self._choice_name(wanted), choice)
-
-    def _choice_name(self, wanted: Sequence[str]) -> str:
-        machine = (identity(), str(usable_core_count()), *_engine_versions(), code(self.store))
-        return f"{self.content}-{digest(chr(0).join((*wanted, *machine)).encode())}"
+                self.store.folder.write_record(_ENGINES, self._name_here(*wanted), choice)
 
     @property
-    def _environment(self) -> str:
-        """A digest of all that figures of a tuning depend on: model, versions, CPU and cores."""
-        machine = (identity(), str(usable_core_count()), *_engine_versions(), code(self.store))
-        return digest("\0".join((self.whole(self.refers), *machine)).encode())
+    def _tuning_name(self) -> str:
+        return self._name_here(self.whole(self.refers))
+
+    def _name_here(self, *facts: str) -> str:
+        """Return a name for what depends on facts, versions, CPU and cores."""
+        versions = sorted(map(" ".join, engines.installed().items()))
+        machine = (identity(), str(usable_core_count()), *versions, key.code(self.store))
+        return f"{self.content}-{digest(chr(0).join((*facts, *machine)).encode())}"
 
     def _digest(self, file: str) -> str:
         """Return the digest of a file of the model, "" for the model file. Notes it in the store."""
         state = self.source.state(file)
-        found = known.find(self.store, state) if self.store and state else None
+        found = key.known_digest(self.store, state) if self.store and state else None
         if found is None:
-            found = content_of(self.source, file)
+            found = key.content_of(self.source, file)
             if self.store and state and state == self.source.state(file):
-                known.keep(self.store, state, found)
+                key.keep_digest(self.store, state, found)
         return found
-
-
-def _engine_versions() -> list[str]:
-    return sorted(map(" ".join, engines.installed().items()))

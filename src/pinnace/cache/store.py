@@ -4,9 +4,9 @@
     tensors/DIGEST   weights of entries; the entries' own files are hard links to these, so that models share
                      the pages of a weight, and an unused weight has a single link
     refers/CONTENT   the files that a model file refers to
-    known/SIZE       digests of files that were read before, see `pinnace.cache.known`
-    choices/...      measurements of models, see `pinnace.cache.choices`
-    models/WHOLE/    the files of a model from another machine, see `pinnace.cache.models`
+    known/SIZE       digests of files that were read before, see `pinnace.cache.key`
+    choices/...      measurements of models, see `pinnace.cache.tuning`
+    models/WHOLE/    the files of a model from another machine, for `pinnace.serving.ray`
     new/             entries that are being written; each is locked by its writer
     locks/           one for each model that is being built, and one for `new`
     CACHEDIR.TAG     marks the folder as a cache
@@ -20,15 +20,16 @@ Below the folder that is written there may be others that are only read, such as
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary, finalize
 
 from pinnace.cache import entry as entries
-from pinnace.cache import notes
 from pinnace.cache.entry import Damaged, Entry
-from pinnace.cache.folder import Folder, make_private, size_of
+from pinnace.cache.folder import Folder, make_locked, make_private, read_record, remove_abandoned, size_of
 from pinnace.engines.protocol import TENSORS, Compiled
 from pinnace.errors import ConfigError, warn
 from pinnace.machine.cgroup import lies_in_memory, usable_memory
@@ -38,9 +39,11 @@ from pinnace.weights.digest import digest_of_file
 OFF = "off"
 """Value in place of a folder: no cache."""
 
+_MODELS = "models"
 _LIMIT = 10.0  # GB
-_NONE = 1 << 62  # bytes: no limit
+_NO_LIMIT = 1 << 62  # bytes
 _PATIENCE = 30.0  # seconds that a build waits for another build of the same model before it continues alone
+_BRIEFLY = 60.0  # seconds until the folder of a new private store is locked
 
 
 class Store:
@@ -60,20 +63,19 @@ class Store:
 
     @property
     def root(self) -> Path:
-        """The path of the folder."""
         return self.folder.root
 
     @classmethod
     def of(cls, settings: Settings) -> Store | None:
-        """Return the store that `chosen` selects; None with a warning if it cannot be used."""
+        """Return the store that `from_settings` selects; None with a warning if it cannot be used."""
         try:
-            return cls.chosen(settings)
+            return cls.from_settings(settings)
         except (OSError, ValueError) as error:
             warn(f"compile cache: off ({error}); set PINNACE_CACHE_DIR to a usable folder")
             return None
 
     @classmethod
-    def chosen(cls, settings: Settings) -> Store | None:
+    def from_settings(cls, settings: Settings) -> Store | None:
         """Return the store of `[ms_cache] serialize_path`, else of PINNACE_CACHE_DIR, else the user's own.
 
         PINNACE_CACHE_DIR may name several folders: the first is written, unless it belongs to root or cannot
@@ -93,14 +95,14 @@ class Store:
                     break
                 except (OSError, ValueError) as error:
                     problems.setdefault(name, str(error))
-        said = "; ".join(problems.values())
+        problem = "; ".join(problems.values())
         if not found:
-            if said:
-                raise OSError(said)
+            if problem:
+                raise OSError(problem)
             return None
-        if said:
+        if problem:
             used = (f"{store.root}{' (only read)' * store.installed}" for store in found)
-            warn(f"compile cache: {said}; used is {', '.join(used)}")
+            warn(f"compile cache: {problem}; used is {', '.join(used)}")
         found[0].below = found[1:]
         return found[0]
 
@@ -110,7 +112,7 @@ class Store:
         root = entry.folder.parents[1]
         with suppress(OSError):
             if os.access(root / "entries", os.W_OK):
-                return cls(root, _NONE)
+                return cls(root, _NO_LIMIT)
         return None
 
     @property
@@ -121,7 +123,7 @@ class Store:
         return min(self._limit, usable_memory() // 2) if lies_in_memory(self.root) else self._limit
 
     @property
-    def has_choices(self) -> bool:
+    def has_tunings(self) -> bool:
         """True if tunings are stored: otherwise no model has to be hashed to look for its own."""
         return any(map(os.path.isdir, self.places("choices")))  # False too for a folder without permission
 
@@ -130,9 +132,9 @@ class Store:
         for store in (self, *self.below):
             yield store.root.joinpath(*names)
 
-    def noted(self, subfolder: str, name: str) -> Any:
+    def record(self, subfolder: str, name: str) -> Any:
         """Return the JSON value stored under this name, here or else below; None if there is none."""
-        found = (notes.find(path) for path in self.places(subfolder, name))
+        found = (read_record(path) for path in self.places(subfolder, name))
         return next((value for value in found if value is not None), None)
 
     def find(self, key: str) -> Entry | None:
@@ -193,11 +195,10 @@ class Store:
 
     def refers(self, content: str) -> list[str]:
         """Return the files that a model file with this content refers to, as far as known."""
-        return self.noted("refers", content) or []
+        return self.record("refers", content) or []
 
     def set_refers(self, content: str, files: list[str]) -> None:
-        """Store the names of the files that a model file refers to."""
-        notes.keep(self.folder, "refers", content, sorted(files))
+        self.folder.write_record("refers", content, sorted(files))
 
     def entry_keys(self) -> list[str]:
         """Return the keys of all entries, the last used first."""
@@ -222,6 +223,32 @@ class Store:
     def remove(self, key: str) -> bool:
         """Remove an entry. Returns False if it does not exist. Mappings of its files stay valid."""
         return self.folder.remove(self._path(key))
+
+    def find_model(self, whole: str) -> Path | None:
+        """Return the folder of a model from another machine, named by its digest; None if it is not here."""
+        folder = self.root / _MODELS / whole
+        with suppress(OSError):
+            os.utime(folder)
+            return folder
+        return None
+
+    def keep_model(self, whole: str, fill: Callable[[Path], None]) -> Path:
+        """Return the folder of a model; if it is missing, `fill` writes it, in one process at a time.
+
+        The least recently used models are removed until the rest is within the store's limit.
+        """
+        with self.writing(whole) as folder:
+            found = self.find_model(whole)
+            if found is not None:
+                return found
+            fill(folder)
+            make_private(folder)
+            destination = self.folder.subfolder(_MODELS) / whole
+            os.rename(folder, destination)
+        by_age = sorted(self.folder.things(_MODELS), key=lambda path: path.stat().st_mtime)
+        while by_age[0] != destination and size_of(*by_age) > self.limit:
+            self.folder.remove(by_age.pop(0))
+        return destination
 
     def clear(self) -> dict[str, int]:
         """Remove everything: entries, leftovers of killed writers, data about models.
@@ -275,14 +302,14 @@ class Store:
                     path.unlink()
 
 
-def _root(chosen: str) -> Path:
+def _root(name: str) -> Path:
     """Return the folder of this name, the user's default for "".
 
     Raises OSError if the home folder is unknown or the working directory is gone, ValueError for a name that
     an engine cannot take: onnxruntime requires UTF-8.
     """
     try:
-        folder = Path(chosen) if chosen else _of_user()
+        folder = Path(name) if name else _of_user()
         root = folder.expanduser().absolute()
     except RuntimeError as error:
         raise FileNotFoundError(str(error)) from None
@@ -303,3 +330,59 @@ def _limit() -> int:
         return int(float(text or _LIMIT) * 1e9)
     except (ValueError, OverflowError):
         raise ConfigError(f"PINNACE_CACHE_LIMIT must be a number of GB, but got {text!r}") from None
+
+
+_private: WeakValueDictionary[int, Store] = WeakValueDictionary()
+
+
+def private_store(below: Store | None = None) -> Store:
+    """Return the temporary store of this process, above one that is only read; create it if needed.
+
+    It shares weights when no other cache can be written. It is in the folder for temporary files (TMPDIR), in
+    memory if that is a tmpfs, and is removed with its last user. The folder of a killed process is removed by
+    the next process that makes one. Raises OSError.
+    """
+    store = _private.get(os.getpid())  # a forked child has its parent's store in this dict, too
+    if store is None:
+        prefix = f"pinnace-{os.getuid()}-"
+        _sweep_private(prefix)
+        root, lock = make_locked(prefix)
+        store = _private[os.getpid()] = Store(root, _NO_LIMIT)
+        finalize(store, _remove_private, root, lock, os.getpid())
+    store.below = () if below is None else (below, *below.below)
+    return store
+
+
+def store_for_sharing(settings: Settings) -> Store | None:
+    """Return the store for weights that models share: the compile cache, or else one of this process.
+
+    Warns if neither can be written.
+    """
+    store = Store.of(settings)
+    if store is not None and not store.installed:
+        return store
+    try:
+        return private_store(store)
+    except OSError as error:
+        warn(
+            f"ModelGroup: models share weights through the compile cache or, if it is off, through temporary "
+            f"files (TMPDIR), which failed: {error}; each model has its own copy of the weights"
+        )
+        return store
+
+
+def _remove_private(root: Path, lock: int, owner: int) -> None:
+    import shutil
+
+    if os.getpid() == owner:
+        shutil.rmtree(root, ignore_errors=True)
+        os.close(lock)
+
+
+def _sweep_private(prefix: str) -> None:
+    import tempfile
+
+    for path in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+        with suppress(OSError):  # its owner lives, or another process removes it
+            if time.time() - path.stat().st_mtime > _BRIEFLY:
+                remove_abandoned(path)

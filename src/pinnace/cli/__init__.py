@@ -12,14 +12,14 @@ import warnings
 from functools import partial
 from io import TextIOWrapper
 from shutil import get_terminal_size
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
+from typer.core import TyperArgument, TyperCommand
 
 from pinnace import __version__
 from pinnace.cli import cache
 from pinnace.cli.bench import bench
-from pinnace.cli.command import Command
 from pinnace.cli.compile import compile_models
 from pinnace.cli.convert import convert
 from pinnace.cli.cpp import cpp
@@ -85,6 +85,21 @@ def pinnace(
         os.environ.setdefault("PINNACE_CACHE_KEEP", "before")
 
 
+class Command(TyperCommand):
+    """A command whose help and usage have the names of arguments, and not their types in Python."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        for one in self.params:
+            if isinstance(one, TyperArgument):
+                names = [one.metavar or str(one.name).upper()]
+                vars(one).update(display_type_rich=_no_type, get_usage_pieces=lambda _, names=names: names)
+
+
+def _no_type(ctx: object) -> None:
+    """Return the type of an argument for its help: none."""
+
+
 command = partial(app.command, cls=Command)
 command()(run)
 command()(inspect)
@@ -130,7 +145,7 @@ def main() -> None:
         if os.environ.get("PINNACE_TRACEBACK") == "1":
             raise
         if not isinstance(error, BrokenPipeError):  # the reader has enough, as after `| head`
-            _note(_said(error), "error", ERROR, kind=type(error).__name__)
+            _note(_message(error), "error", ERROR, kind=type(error).__name__)
         sys.exit(1)
 
 
@@ -144,7 +159,7 @@ def _flush() -> None:
         raise
 
 
-def _said(error: PinnaceError | OSError) -> str:
+def _message(error: PinnaceError | OSError) -> str:
     """Return the message of an error, which for a full disk has no file if that is stdout."""
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         return f"{error.filename or 'stdout'} cannot be written: no space left on device"
@@ -152,7 +167,6 @@ def _said(error: PinnaceError | OSError) -> str:
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """Print a warning without the source line that caused it."""
     _note(str(message), "warning", WARNING)
 
 

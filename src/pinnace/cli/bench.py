@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from pinnace.cli import options
-from pinnace.cli.sweep import Setting, settings
+from pinnace.cli.settings import Setting, settings
 
 if TYPE_CHECKING:
     from pinnace import Context, ModelParallelRunner, Tensor
     from pinnace.bench.timing import Call, RunLimit
+    from pinnace.cli.bench_report import Accuracy, BenchReport, Row
     from pinnace.cli.inputs import InputData
-    from pinnace.cli.measured import Accuracy, BenchReport, Row
     from pinnace.engines.steps import Profile
 
 PROFILED = 20
@@ -28,30 +28,15 @@ PROFILED = 20
 
 @dataclass(frozen=True)
 class Setup:
-    """The subject and the duration of the measurements."""
+    """The subject of the measurements, the predictions before each of them, and the end of each."""
 
     path: Path
     inputs: Sequence[str]
     config: Path | None
     provider: str
     precision: str
-    seconds: float
-    runs: int | None
-    warm_up: int
-
-    @property
-    def warming(self) -> RunLimit:
-        """The predictions before a measurement."""
-        from pinnace.bench.timing import RunLimit
-
-        return RunLimit(0.0, self.warm_up)
-
-    @property
-    def limit(self) -> RunLimit:
-        """The predictions of a measurement."""
-        from pinnace.bench.timing import RunLimit
-
-        return RunLimit(self.seconds, self.runs)
+    warming: RunLimit
+    limit: RunLimit
 
 
 @dataclass(frozen=True)
@@ -64,7 +49,6 @@ class Opened:
     milliseconds: float
 
     def client(self) -> Call:
-        """Return the prediction call of one client, with inputs of its own."""
         tensors = self.model.get_inputs()
         for tensor, one in zip(tensors, self.fed, strict=True):
             tensor.set_data_from_numpy(one.array)
@@ -99,8 +83,11 @@ def bench(
     It measures opening, latency of one caller, throughput over workers and clients, and memory. With
     --reference the exit status is 1 if the outputs are too far from it.
     """
+    from pinnace.bench.timing import RunLimit
+
     _check_files(plot, trace)
-    setup = Setup(model, inputs or [], config, provider, precision, seconds, runs, warm_up)
+    warming, limit = RunLimit(0.0, warm_up), RunLimit(seconds, runs)
+    setup = Setup(model, inputs or [], config, provider, precision, warming, limit)
     wanted = settings(shapes or [], batch, threads, workers, clients, rate)
     measured = _looked_at(setup, wanted)
     if reference:
@@ -124,9 +111,7 @@ def _check_files(plot: Path | None, trace: Path | None) -> None:
 
 
 def _time(setup: Setup, settings: Sequence[Setting], measured: BenchReport) -> None:
-    """Measure latency, and throughput under load."""
-    from pinnace.bench.memory import resident
-    from pinnace.bench.timing import collector_off
+    from pinnace.bench.timing import collector_off, resident
     from pinnace.cli.console import progress
 
     for number, setting in enumerate(settings, 1):
@@ -147,7 +132,7 @@ def _row(setup: Setup, setting: Setting, opened: Opened) -> Row:
     from pinnace.bench.arrivals import arrive
     from pinnace.bench.throughput import served, throughput
     from pinnace.bench.timing import latency, milliseconds, spans
-    from pinnace.cli.measured import Row
+    from pinnace.cli.bench_report import Row
 
     calls = [opened.client() for _ in range(setting.clients or 1)]
     served(calls, setup.warming)
@@ -176,8 +161,8 @@ def _present(
     """Print the measurements, and write the files that were asked for."""
     from pinnace.bench import plot as plotting
     from pinnace.bench.profile import trace as chrome_trace
+    from pinnace.cli.bench_report import drawing, show
     from pinnace.cli.console import note
-    from pinnace.cli.measured import drawing, show
     from pinnace.writing import replacing
 
     if as_json:
@@ -198,14 +183,15 @@ def _looked_at(setup: Setup, settings: Sequence[Setting]) -> BenchReport:
 
     Errors come before the measurements. Returns the model's properties.
     """
-    from pinnace.cli.measured import BenchReport, Build
+    from pinnace.api.cache import cached_models
+    from pinnace.cli.bench_report import BenchReport, Build
     from pinnace.cli.opening import note_inputs
 
     measured = BenchReport(str(setup.path))
     for name in ("first", "again"):
-        before = _kept_entries(setup.config)
+        before = cached_models(str(setup.config or ""))
         with _opened(setup, settings[0]) as opened:
-            compiled = before is None or _kept_entries(setup.config) != before
+            compiled = before is None or cached_models(str(setup.config or "")) != before
             measured.builds.append(Build(name, compiled, opened.milliseconds))
             measured.engine = opened.model.get_model_info("engine")
             measured.precision = opened.model.get_model_info("precision")
@@ -229,7 +215,7 @@ def _compare(
     setup: Setup, setting: Setting, reference: Path, threshold: float, cosine_threshold: float | None
 ) -> Accuracy:
     from pinnace.bench import references
-    from pinnace.cli.measured import Accuracy
+    from pinnace.cli.bench_report import Accuracy
     from pinnace.quantization import accuracy
 
     wanted = references.read(reference)
@@ -243,7 +229,7 @@ def _profile(setup: Setup, setting: Setting) -> Profile:
     from pinnace.cli.console import progress
 
     with _opened(setup, setting) as opened, progress(f"Profiling {setup.path.name}", model=str(setup.path)):
-        return opened.model.profile(opened.tensors, setup.runs or PROFILED, setup.warm_up)
+        return opened.model.profile(opened.tensors, setup.limit.runs or PROFILED, setup.warming.runs or 0)
 
 
 @contextmanager
@@ -266,12 +252,3 @@ def _context(setup: Setup, setting: Setting) -> Context:
 
     provider = "" if setup.provider == "automatic" else setup.provider
     return context_for(setting.threads, setup.config, setting.workers, provider, setup.precision)
-
-
-def _kept_entries(config: Path | None) -> set[str] | None:
-    """Return the keys in the compile cache; None if there is no cache."""
-    from pinnace.cache.store import Store
-    from pinnace.options.settings import Settings
-
-    store = Store.of(Settings.load(str(config) if config else ""))
-    return None if store is None else set(store.entry_keys())

@@ -45,9 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         _run_clients(given) if given.enableParallelPredict else _run_one(given, name)
     except (PinnaceError, OSError, MemoryError) as error:
-        said = "" if isinstance(error, _FailedError) else f"benchmark: {error}\n"
+        reason = "" if isinstance(error, _FailedError) else f"benchmark: {error}\n"
         sys.stdout.flush()
-        print(f"{said}Run Benchmark {name} Failed : -1", file=sys.stderr)
+        print(f"{reason}Run Benchmark {name} Failed : -1", file=sys.stderr)
         sys.exit(FAILED)
     print(f"Run Benchmark {name} Success.")
 
@@ -67,8 +67,8 @@ def _context(given: argparse.Namespace) -> Context:
     if given.enableFp16 and kind != "ascend":  # which has modes of its own, in the configuration
         device.precision_mode = "preferred_fp16"
     if kind != "cpu":
-        known = os.environ.get(f"{kind.upper()}_DEVICE_ID", "0")
-        device.device_id = given.deviceId if given.deviceId >= 0 else _whole("DEVICE_ID", known)
+        number = os.environ.get(f"{kind.upper()}_DEVICE_ID", "0")
+        device.device_id = given.deviceId if given.deviceId >= 0 else _whole("DEVICE_ID", number)
         if given.rankId >= 0 and kind == "ascend":  # MPI or NCCL tells a GPU's
             device.rank_id = given.rankId
     if given.GroupInfoFile:
@@ -111,7 +111,6 @@ def _shapes(given: argparse.Namespace, tensors: Sequence[Tensor]) -> list[list[i
 def _data(
     given: argparse.Namespace, tensors: Sequence[Tensor], shapes: Sequence[Sequence[int]]
 ) -> list[Array]:
-    """Return the inputs: of the files given, or random."""
     from pinnace.cli.inputs import Pictures, feed
 
     files = [file for file in given.inDataFile.replace(",", " ").split() if file]
@@ -142,7 +141,6 @@ def _read(file: Path, tensor: Tensor, shape: Sequence[int]) -> Array:
 
 
 def _run_one(given: argparse.Namespace, name: str) -> None:
-    """Measure a model, or compare its outputs."""
     from pinnace import Model
 
     began = perf_counter_ns()
@@ -284,7 +282,6 @@ def _dims(shape: Sequence[int]) -> str:
 
 
 def _run_clients(given: argparse.Namespace) -> None:
-    """Measure a ModelParallelRunner with several clients."""
     from pinnace import ModelParallelRunner
     from pinnace.bench.throughput import served
     from pinnace.bench.timing import RunLimit, collector_off

@@ -64,7 +64,7 @@ _FLAGS = (
     _Flag("threadNumLimitPerWorker", "", "threads of a worker", "workers share their threads"),
     _Flag("threadNumRemainingPerWorker", "", "threads left to a worker", "workers share their threads"),
 )
-_TOLD = {
+_SHOWN = {
     "ModelPath": "modelFile", "ModelType": "modelType", "InDataPath": "inDataFile",
     "GroupInfoFile": "GroupInfoFile", "ConfigFilePath": "configFile", "LoopCount": "loopCount",
     "DeviceType": "device", "AccuracyThreshold": "accuracyThreshold",
@@ -78,24 +78,22 @@ _TOLD = {
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """End with the exit code of wrong flags."""
         print(f"{message}\n{self.format_usage()}", file=sys.stderr)
         sys.exit(FAILED)
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
     made = _Parser(prog="benchmark", description="Measure a model.", allow_abbrev=False)
     for flag in _FLAGS:
-        kind, told = type(flag.default), f"{flag.meaning}{' (no effect)' * bool(flag.lost)}"
+        kind, text = type(flag.default), f"{flag.meaning}{' (no effect)' * bool(flag.lost)}"
         if kind is bool:
             switch = {"nargs": "?", "const": True, "type": _switch}
-            made.add_argument(f"--{flag.name}", default=False, metavar="BOOL", help=told, **switch)  # type: ignore[arg-type]
+            made.add_argument(f"--{flag.name}", default=False, metavar="BOOL", help=text, **switch)  # type: ignore[arg-type]
             made.add_argument(
                 f"--no-{flag.name}", dest=flag.name, action="store_false", help=argparse.SUPPRESS
             )
         else:
-            made.add_argument(f"--{flag.name}", default=flag.default, type=kind, metavar="VALUE", help=told)
+            made.add_argument(f"--{flag.name}", default=flag.default, type=kind, metavar="VALUE", help=text)
     return made
 
 
@@ -108,11 +106,11 @@ def _switch(text: str) -> bool:
 
 def check(given: argparse.Namespace) -> None:
     """Print the flags, and raise ArgumentValueError for wrong ones. Says which have no effect."""
-    for told, name in _TOLD.items():
+    for title, name in _SHOWN.items():
         value = getattr(given, name)
         if name == "loopCount":
             print("InDataType = bin")
-        print(f"{told} = {value:g}" if isinstance(value, float) else f"{told} = {_text(value)}")
+        print(f"{title} = {value:g}" if isinstance(value, float) else f"{title} = {_text(value)}")
     print(f"cpuBindMode = {('NO_BIND', 'HIGHER_CPU', 'MID_CPU')[given.cpuBindMode % 3]}")
     for flag in _FLAGS:
         if flag.lost and getattr(given, flag.name) != flag.default:

@@ -14,7 +14,7 @@ import typer
 from pinnace.cli.options import AsJson
 
 if TYPE_CHECKING:
-    from pinnace.cache.store import Store
+    from pinnace.api.cache import Store
 
 app = typer.Typer(no_args_is_help=True, help="Show, check or clear compiled models.")
 
@@ -31,10 +31,10 @@ _Folder = Annotated[
 @app.command("list")
 def list_entries(folder: _Folder = None, as_json: AsJson = False) -> None:
     """Show the entries and the tuned models."""
-    from pinnace.cache.choices import all_kept
+    from pinnace.api.cache import all_kept, cache_of
     from pinnace.cli.console import table
 
-    store = _store(folder)
+    store = cache_of(folder)
     if as_json:
         print(json.dumps(_facts(store) | {"below": [_facts(one) for one in store.below]}, indent=2))
         return
@@ -59,10 +59,10 @@ def verify(folder: _Folder = None, as_json: AsJson = False) -> None:
 
     Folders that are only read keep theirs. The exit status is 1 if there were any.
     """
-    from pinnace.cache.entry import Damaged
+    from pinnace.api.cache import Damaged, cache_of
     from pinnace.cli.console import note, progress
 
-    first = _store(folder)
+    first = cache_of(folder)
     whole, damaged = 0, 0
     with progress("Reading the entries"):
         for store, key in [(one, key) for one in (first, *first.below) for key in one.entry_keys()]:
@@ -93,10 +93,11 @@ def clear(
 
     Of several folders it is the first. In a terminal it asks first. Running models keep working.
     """
+    from pinnace.api.cache import cache_of
     from pinnace.cli.console import fold
     from pinnace.errors import ConfigError
 
-    store = _store(folder)
+    store = cache_of(folder)
     if store.installed:
         raise ConfigError(f"{store.root} is only read, as root owns it or it cannot be written")
     if sys.stdin.isatty() and not yes:
@@ -113,15 +114,14 @@ def clear(
 
 
 def _facts(store: Store) -> dict[str, Any]:
-    """Return all that is known of one folder, for `--json`."""
-    from pinnace.cache.choices import all_kept
+    from pinnace.api.cache import all_kept
 
     facts = {"folder": str(store.root), "bytes": store.size(), "limit": store.limit}
     return facts | {"entries": _rows(store), "tuned": [asdict(one) for one in all_kept(store)]}
 
 
 def _rows(store: Store) -> list[dict[str, Any]]:
-    from pinnace.cache.entry import Damaged
+    from pinnace.api.cache import Damaged
 
     rows: list[dict[str, Any]] = []
     for key in store.entry_keys():
@@ -132,21 +132,6 @@ def _rows(store: Store) -> list[dict[str, Any]]:
             what = {"engine": "damaged", "model": ""}
         rows.append({"key": key, "bytes": store.size(key), "used": store.used(key), **what})
     return rows
-
-
-def _store(folder: Path | None) -> Store:
-    from pinnace.cache.store import Store
-    from pinnace.errors import ConfigError
-    from pinnace.options.settings import Settings
-
-    options = None if folder is None else {"ms_cache": {"serialize_path": str(folder)}}
-    try:
-        store = Store.chosen(Settings.load(options=options))
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"there is no cache: {error}") from None
-    if store is None:
-        raise ConfigError("there is no cache: it is switched off by PINNACE_CACHE_DIR or --folder")
-    return store
 
 
 def _megabytes(size: int) -> str:

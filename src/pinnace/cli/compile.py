@@ -5,15 +5,11 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from pinnace.cli.options import AsJson, ConfigFile, Precision, Provider
-from pinnace.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pinnace.cache.folder import Folder
 
 
 def compile_models(
@@ -37,20 +33,21 @@ def compile_models(
     provider, a model is kept for the engine that suits the default threads. The exit status is 1 if a model
     is not kept.
     """
+    from pinnace.api.cache import shared_folder
     from pinnace.cli.console import note, progress, table
     from pinnace.cli.opening import context_for, open_model
 
     context = context_for(
         0, config, provider="" if provider == "automatic" else provider, precision=precision
     )
-    shared = None if to is None else _folder(to.absolute())
+    shared = None if to is None else shared_folder(to.absolute())
     if shared is not None:
         context.parallel.config_info = {"ms_cache": {"serialize_path": str(shared.root)}}
     rows = []
     for path in models:
         start = time.perf_counter()
-        said = f"{path}: {path.stat().st_size / 1e6:.0f} MB" if path.exists() else str(path)
-        note(said, "model", model=str(path))
+        text = f"{path}: {path.stat().st_size / 1e6:.0f} MB" if path.exists() else str(path)
+        note(text, "model", model=str(path))
         with progress(f"Compiling {path.name}", model=str(path)):
             model = open_model(path, context)
         facts = {key: model.get_model_info(key) for key in ("cache", "engine", "precision")}
@@ -65,14 +62,3 @@ def compile_models(
         table("compile cache", [[str(row[name]) for name in head] for row in rows], head)
     if any(row["cache"] not in ("written", "loaded") for row in rows):
         raise typer.Exit(1)
-
-
-def _folder(root: Path) -> Folder:
-    """Return the folder of a cache that others may read, and create it if needed."""
-    from pinnace.cache.folder import Folder, make_folder
-
-    try:
-        make_folder(root, 0o755)
-        return Folder(root)
-    except OSError as error:
-        raise ConfigError(f"--to: {error}") from None

@@ -108,7 +108,6 @@ def _columns() -> int:
 
 
 def _widths(grid: Sequence[Sequence[str]]) -> list[int]:
-    """Return the width of each column, with the gap after it."""
     return [max(map(cell_len, column)) + _GAP for column in zip(*grid, strict=True)]
 
 

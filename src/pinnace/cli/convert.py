@@ -71,8 +71,6 @@ def convert(
 
 
 class _Stages:
-    """Prints each stage on stderr when it begins."""
-
     def __call__(self, name: str) -> None:
         from pinnace.cli.console import note
 

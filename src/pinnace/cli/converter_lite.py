@@ -41,7 +41,6 @@ _FLAGS: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """End with the exit code of wrong flags."""
         print(f"{message}\n{self.format_usage()}Flags Init failed. Ret: -600", file=sys.stderr)
         sys.exit(_INVALID)
 
@@ -52,9 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         warnings.showwarning = lambda message, *_: print(f"converter_lite: {message}", file=sys.stderr)
     parser = _Parser(prog="converter_lite", description="Convert a model to .mindir.", allow_abbrev=False)
     for name, default, choices, meaning in _FLAGS:
-        told = ": ".join(filter(None, (meaning, " | ".join(choices))))
+        text = ": ".join(filter(None, (meaning, " | ".join(choices))))
         parser.add_argument(
-            f"--{name}", default=default, choices=choices or None, help=told, metavar=name.upper()
+            f"--{name}", default=default, choices=choices or None, help=text, metavar=name.upper()
         )
     given = parser.parse_args(arguments)
     missing = [name for name in ("fmk", "modelFile", "outputFile") if not getattr(given, name)]

@@ -32,7 +32,6 @@ def devices(
 
 
 def _as_json(found: Sequence[Device]) -> list[dict[str, Any]]:
-    """Return the devices, the first of which is the CPU."""
     from pinnace.machine import processor
     from pinnace.machine.cgroup import cpu_quota
     from pinnace.machine.cores import caches

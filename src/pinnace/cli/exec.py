@@ -6,26 +6,19 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Annotated, NoReturn
+from typing import NoReturn
 
 import typer
 
 from pinnace import compat
+from pinnace.cli.options import Script
 from pinnace.options import log_format
 
 _GRACE = 3.0
 """Seconds that a process of a script may write to stderr after the script has ended."""
 
 
-def exec_command(
-    arguments: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="script.py|-m module [ARGS]...",
-            help="The script, -m module or -c code, and its arguments.",
-        ),
-    ],
-) -> NoReturn:
+def exec_command(arguments: Script) -> NoReturn:
     """Run a script that imports mindspore_lite.
 
     The script and every Python process that it starts import Pinnace where they say

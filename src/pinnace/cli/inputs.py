@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO
 from zipfile import ZipFile, is_zipfile
 
 import numpy as np
@@ -20,32 +20,11 @@ from pinnace.machine.cgroup import usable_memory
 from pinnace.shapes import Shape, is_free, named, takes
 from pinnace.types import Array, DataType, Format
 
+if TYPE_CHECKING:
+    from pinnace import Tensor
+
 _NUMBERS = r"[-+]?[\d.][\d.e+-]*(,[-+]?[\d.][\d.e+-]*)*"
 """One number, or several as a list, in the place of a file."""
-
-
-class InputSpec(Protocol):
-    """The properties of an input that reading its data needs. A free dimension is -1."""
-
-    @property
-    def name(self) -> str:
-        """Name of the input."""
-
-    @property
-    def dtype(self) -> DataType:
-        """Type of the elements."""
-
-    @property
-    def shape(self) -> Sequence[int]:
-        """Dimensions."""
-
-    @property
-    def dim_names(self) -> Sequence[str]:
-        """Names of the free dimensions, "" for others."""
-
-    @property
-    def format(self) -> Format:
-        """Layout of an image."""
 
 
 @dataclass(frozen=True)
@@ -132,59 +111,58 @@ def _shape(text: str, numbers: str) -> Shape:
 
 
 def feed(
-    slots: Sequence[InputSpec], files: Mapping[str, Path], shapes: Mapping[str, Shape], pictures: Pictures
+    inputs: Sequence[Tensor], files: Mapping[str, Path], shapes: Mapping[str, Shape], pictures: Pictures
 ) -> list[InputData]:
-    """Return an array for every input, in order: from its file, or generated."""
-    return [_feed_one(slot, files.get(slot.name), shapes.get(slot.name), pictures) for slot in slots]
+    return [_feed_one(tensor, files.get(tensor.name), shapes.get(tensor.name), pictures) for tensor in inputs]
 
 
-def _feed_one(slot: InputSpec, file: Path | None, given: Shape | None, pictures: Pictures) -> InputData:
-    shape = given if given is not None else tuple(slot.shape)
+def _feed_one(tensor: Tensor, file: Path | None, given: Shape | None, pictures: Pictures) -> InputData:
+    shape = given if given is not None else tuple(tensor.shape)
     try:
         if file is None:
-            return _made_up(slot, shape)
-        return InputData(_read(file, slot, shape, pictures), str(file))
+            return _made_up(tensor, shape)
+        return InputData(_read(file, tensor, shape, pictures), str(file))
     except (OSError, EOFError, ValueError, MemoryError, OverflowError) as error:
         source = f" from {file}" if file else ""
         why = str(error) or "there is not enough memory"
-        raise ArgumentValueError(f"input {slot.name!r}{source}: {why}") from error
+        raise ArgumentValueError(f"input {tensor.name!r}{source}: {why}") from error
 
 
-def _made_up(slot: InputSpec, shape: Shape) -> InputData:
+def _made_up(tensor: Tensor, shape: Shape) -> InputData:
     """Generate random numbers for floats, zeros for other types (they may be indices); free dimensions become
     1.
     """
     fixed, guessed = tuple(1 if size < 0 else size for size in shape), is_free(shape)
-    dtype = slot.dtype.to_numpy()
-    free = f"; free dimensions of {named(shape, slot.dim_names)} set to 1" if guessed else ""
-    if slot.dtype in (DataType.FLOAT16, DataType.FLOAT32, DataType.FLOAT64, DataType.BFLOAT16):
+    dtype = tensor.dtype.to_numpy()
+    free = f"; free dimensions of {named(shape, tensor.dim_names)} set to 1" if guessed else ""
+    if tensor.dtype in (DataType.FLOAT16, DataType.FLOAT32, DataType.FLOAT64, DataType.BFLOAT16):
         array = np.random.default_rng(0).random(fixed).astype(dtype)
         return InputData(array, f"no file, so random numbers in 0..1 from seed 0{free}", guessed, True)
     return InputData(np.zeros(fixed, dtype), f"no file, so zeros{free}", guessed, True)
 
 
-def _read(file: Path, slot: InputSpec, shape: Shape, pictures: Pictures) -> Array:
+def _read(file: Path, tensor: Tensor, shape: Shape, pictures: Pictures) -> Array:
     if str(file) == "-":
-        return _fit(_typed(_loaded(BytesIO(sys.stdin.buffer.read())), slot), shape)
+        return _fit(_typed(_loaded(BytesIO(sys.stdin.buffer.read())), tensor), shape)
     if not file.exists() and re.fullmatch(_NUMBERS, str(file)):
-        return _fit(_written(str(file).split(","), slot.dtype.to_numpy()), shape)
+        return _fit(_written(str(file).split(","), tensor.dtype.to_numpy()), shape)
     if not file.is_file() and file.exists():
         raise ArgumentValueError("is not a regular file")
     size, memory = file.stat().st_size, usable_memory()
     if size > memory:
         raise ArgumentValueError(f"has {size} bytes, but this process may use only {memory} bytes of memory")
     if file.suffix == ".bin":
-        _check_bytes(file.stat().st_size, slot, shape)
-        return _fit(np.fromfile(file, slot.dtype.to_numpy()), shape)
+        _check_bytes(file.stat().st_size, tensor, shape)
+        return _fit(np.fromfile(file, tensor.dtype.to_numpy()), shape)
     with file.open("rb") as stream:
         start = stream.read(6)
         stream.seek(0)
         if start == b"\x93NUMPY":
-            return _fit(_typed(_loaded(stream), slot), shape)
+            return _fit(_typed(_loaded(stream), tensor), shape)
         if file.suffix == ".npz":
-            return _fit(_typed(_loaded(stream, slot.name), slot), shape)
+            return _fit(_typed(_loaded(stream, tensor.name), tensor), shape)
     if is_picture(file):
-        return _picture(file, slot, shape, pictures)
+        return _picture(file, tensor, shape, pictures)
     raise ArgumentValueError("is no .npy or .npz file, picture or number; raw values need the suffix .bin")
 
 
@@ -194,16 +172,15 @@ def _written(numbers: Sequence[str], dtype: np.dtype[np.generic]) -> Array:
     return exact.astype(dtype)
 
 
-def _check_bytes(size: int, slot: InputSpec, shape: Shape) -> None:
+def _check_bytes(size: int, tensor: Tensor, shape: Shape) -> None:
     """Raise before reading if the number of bytes does not fit an input."""
-    one = slot.dtype.to_numpy().itemsize * math.prod(d for d in shape if d >= 0)
+    one = tensor.dtype.to_numpy().itemsize * math.prod(d for d in shape if d >= 0)
     if size % one if -1 in shape and one else size != one:
         some = "a multiple of " if -1 in shape else ""
         raise ArgumentValueError(f"has {size} bytes, but the input {list(shape)} takes {some}{one}")
 
 
 def _loaded(stream: BinaryIO, name: str = "") -> Array:
-    """Read a .npy file, or the array of a name in an .npz file."""
     try:
         found = np.load(stream, allow_pickle=False)
         array: Array = found[name] if name else found
@@ -215,11 +192,11 @@ def _loaded(stream: BinaryIO, name: str = "") -> Array:
     return array
 
 
-def _typed(array: Array, slot: InputSpec) -> Array:
-    wanted = slot.dtype.to_numpy()
-    if slot.dtype is DataType.STRING and array.dtype.kind == "U":
+def _typed(array: Array, tensor: Tensor) -> Array:
+    wanted = tensor.dtype.to_numpy()
+    if tensor.dtype is DataType.STRING and array.dtype.kind == "U":
         return array.astype(wanted)
-    if slot.dtype is DataType.BFLOAT16 and array.dtype == np.dtype("V2"):
+    if tensor.dtype is DataType.BFLOAT16 and array.dtype == np.dtype("V2"):
         return array.view(wanted)  # np.save writes bfloat16 as V2
     if array.dtype != wanted:
         raise ArgumentValueError(f"has {array.dtype}, but the input takes {wanted}")
@@ -239,24 +216,24 @@ def _fit(array: Array, shape: Shape) -> Array:
         ) from None
 
 
-def _picture(file: Path, slot: InputSpec, shape: Shape, pictures: Pictures) -> Array:
+def _picture(file: Path, tensor: Tensor, shape: Shape, pictures: Pictures) -> Array:
     if len(shape) != 4 or shape[0] not in (-1, 1):
         raise ArgumentValueError(f"a picture needs 4 dimensions, the first of them 1, not {list(shape)}")
-    layout = pictures.layout or _layout(slot, shape)
+    layout = pictures.layout or _layout(tensor, shape)
     height, width, channels = shape[1:] if layout == "NHWC" else (*shape[2:], shape[1])
     size = pictures.size or (height, width)
     if -1 in size:
         raise ArgumentValueError("the model leaves height and width free: give --size, as in --size 224,224")
     how = {name: getattr(pictures, name) for name in ("crop", "scale", "mean", "std")}
-    return load(file, size, layout=layout, channels=channels, **how).astype(slot.dtype.to_numpy())
+    return load(file, size, layout=layout, channels=channels, **how).astype(tensor.dtype.to_numpy())
 
 
-def _layout(slot: InputSpec, shape: Shape) -> Layout:
+def _layout(tensor: Tensor, shape: Shape) -> Layout:
     """Return the layout: by the dimension that can only be channels, else the model's."""
     first, last = shape[1] in (1, 3), shape[3] in (1, 3)
     if first != last:
         return "NCHW" if first else "NHWC"
-    return "NHWC" if slot.format is Format.NHWC else "NCHW"
+    return "NHWC" if tensor.format is Format.NHWC else "NCHW"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -65,7 +65,7 @@ def inspect(
 
 
 def _as_json(model: Path, report: ModelReport, nodes: bool, weights: bool) -> dict[str, Any]:
-    said = {
+    facts = {
         "model": str(model),
         **asdict(report),
         "inputs": [_port(port) for port in report.inputs],
@@ -74,7 +74,7 @@ def _as_json(model: Path, report: ModelReport, nodes: bool, weights: bool) -> di
         "weights": [weight._asdict() for weight in report.weights],
     }
     left_out = {name for name, asked in (("nodes", nodes), ("weights", weights)) if not asked}
-    return {key: value for key, value in said.items() if key not in left_out}
+    return {key: value for key, value in facts.items() if key not in left_out}
 
 
 def _port(port: Port) -> dict[str, Any]:

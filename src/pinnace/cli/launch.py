@@ -9,15 +9,11 @@ from typing import Annotated, Literal
 
 import typer
 
+from pinnace.cli.options import Script
+
 
 def launch(
-    command: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="script.py|-m module [ARGS]...",
-            help="The script, -m module or -c code, and its arguments.",
-        ),
-    ],
+    command: Script,
     ranks: Annotated[int, typer.Option("-n", "--ranks", min=1, metavar="N", help="How many ranks.")],
     hosts: Annotated[
         str, typer.Option(metavar="HOST[:RANKS],...", help="Hosts, with 1 rank each, or RANKS.")

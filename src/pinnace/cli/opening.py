@@ -23,7 +23,6 @@ def context_for(
     provider: str = "",
     precision: str = "enforce_fp32",
 ) -> Context:
-    """Return a context for the CPU with the options of a command."""
     from pinnace import Context
 
     if config and not config.exists():

@@ -28,6 +28,12 @@ ManyShapes = Annotated[
     ),
 ]  # fmt: skip
 ConfigFile = Annotated[Path | None, typer.Option(metavar="FILE", help="A configuration file (.ini).")]
+Script = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="script.py|-m module [ARGS]...", help="The script, -m module or -c code, and its arguments."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 OutputFolder = Annotated[

@@ -1,19 +1,21 @@
-"""Display of outputs: as lines, as JSON, as files."""
+"""Display of outputs: as lines, as JSON, as files, and the classes with their highest values."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pinnace.cli.console import fold, plain
+from pinnace.cli.console import fold, plain, table
 from pinnace.errors import ArgumentValueError
 from pinnace.escaping import shown
+from pinnace.ranking import Ranked, fits, labels
 from pinnace.types import DataType
 from pinnace.writing import replacing
 
@@ -76,3 +78,35 @@ def _storable(output: Tensor) -> npt.NDArray[Any]:
     array = output.get_data_to_numpy()
     stored = {DataType.STRING: np.str_, DataType.BFLOAT16: np.float32}.get(output.dtype, array.dtype)
     return array.astype(stored, copy=False)
+
+
+def best_classes(outputs: Sequence[Tensor], names: Sequence[str]) -> dict[str, list[list[Ranked]]]:
+    """Return the highest classes of each row of the outputs whose last dimension has a value for each label.
+
+    Raises ArgumentValueError if there is no such output.
+    """
+    arrays = {output.name: output.get_data_to_numpy() for output in outputs}
+    found = {name: labels(array, names) for name, array in arrays.items() if fits(array, names)}
+    if not found:
+        shapes = ", ".join(f"{name!r} {list(array.shape)}" for name, array in arrays.items())
+        raise ArgumentValueError(
+            f"--labels: no output has {len(names)} values in its last dimension, one per label: {shapes}"
+        )
+    return found
+
+
+def show_classes(found: Mapping[str, Sequence[Sequence[Ranked]]]) -> None:
+    for name, rows in found.items():
+        for number, row in enumerate(rows):
+            title = f"highest of {name}" + (f", row {number}" if len(rows) > 1 else "")
+            table(
+                title,
+                [(one.label, str(one.index), f"{one.value:.5g}") for one in row],
+                ("label", "index", "value"),
+            )
+
+
+def classes_as_json(found: Mapping[str, Sequence[Sequence[Ranked]]]) -> dict[str, Any]:
+    """Return the classes of each row of each output for JSON, {} for no outputs."""
+    best = {name: [[asdict(one) for one in row] for row in rows] for name, rows in found.items()}
+    return {"best": best} if best else {}

@@ -28,19 +28,7 @@ SIZE = (224, 224)
 
 
 @dataclass(frozen=True)
-class LoadSettings:
-    """Load of the demonstration: clients and their tasks, and the workers and threads that serve them."""
-
-    workers: int
-    clients: int
-    tasks: int
-    threads: int
-
-
-@dataclass(frozen=True)
 class FinishedTask:
-    """A finished task: client, number, picture, seconds and probabilities."""
-
     client: int
     task: int
     picture: str
@@ -63,19 +51,18 @@ def quickstart(
     """
     from pinnace.cli.console import note, progress
 
-    settings = LoadSettings(workers, clients, tasks, threads)
     pictures = {name: prepared(name) for name in PICTURES}
     note(f"{MODEL}; workers x threads: {workers} x {threads}; clients: {clients}; tasks: {tasks} each")
     with progress(f"Opening {MODEL}"):
-        total, done = _demonstrate(settings, pictures)
+        total, done = _demonstrate(pictures, workers, clients, tasks, threads)
     labels = _labels()
     alone = None
     if workers > 1:
         with progress("The same with 1 worker"):
-            alone, _ = _demonstrate(LoadSettings(1, clients, tasks, threads), pictures)
+            alone, _ = _demonstrate(pictures, 1, clients, tasks, threads)
     if as_json:
-        told = [asdict(one) | {"probabilities": _best(one, labels)} for one in done]
-        print(json.dumps({"tasks": told, "seconds": total, "seconds_of_1_worker": alone}, indent=2))
+        tasks_done = [asdict(one) | {"probabilities": _best(one, labels)} for one in done]
+        print(json.dumps({"tasks": tasks_done, "seconds": total, "seconds_of_1_worker": alone}, indent=2))
         return
     for one in done:
         _show(one, labels)
@@ -85,7 +72,6 @@ def quickstart(
 
 
 def data(name: str) -> Path:
-    """Return the path of a file of the demonstration."""
     return Path(str(files("pinnace") / "data" / name))
 
 
@@ -101,26 +87,26 @@ def prepared(name: str) -> npt.NDArray[np.float32]:
 
 
 def _demonstrate(
-    settings: LoadSettings, pictures: dict[str, npt.NDArray[np.float32]]
+    pictures: dict[str, npt.NDArray[np.float32]], workers: int, clients: int, tasks: int, threads: int
 ) -> tuple[float, list[FinishedTask]]:
     """Return the seconds from first request to last answer, and the tasks in order of completion."""
-    with _runner(settings) as runner:
+    with _runner(workers, threads) as runner:
         _predict(runner, pictures[PICTURES[0]])  # warm up
         done: list[FinishedTask] = []
         started = time.perf_counter()
-        with ThreadPoolExecutor(settings.clients) as pool:
-            ask = partial(_client, runner, settings.tasks, pictures, done)
-            list(pool.map(ask, range(settings.clients)))  # raises the error of a client
+        with ThreadPoolExecutor(clients) as pool:
+            ask = partial(_client, runner, tasks, pictures, done)
+            list(pool.map(ask, range(clients)))  # raises the error of a client
         return time.perf_counter() - started, done
 
 
-def _runner(settings: LoadSettings) -> ModelParallelRunner:
+def _runner(workers: int, threads: int) -> ModelParallelRunner:
     from pinnace import Context, ModelParallelRunner
 
     context = Context()
     context.target = ["cpu"]
-    context.cpu.thread_num = settings.threads
-    context.parallel.workers_num = settings.workers
+    context.cpu.thread_num = threads
+    context.parallel.workers_num = workers
     runner = ModelParallelRunner()
     runner.build_from_file(str(data(MODEL)), context)
     return runner
@@ -164,7 +150,6 @@ def _show(done: FinishedTask, labels: Sequence[str]) -> None:
 
 
 def _best(done: FinishedTask, labels: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the classes with the highest probabilities."""
     from pinnace.ranking import labels as ranked
 
     return [asdict(one) for one in ranked(done.probabilities, labels)[0]]

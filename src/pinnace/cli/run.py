@@ -42,10 +42,9 @@ def run(
     It prints name, shape, type and first values of each. Inputs without a file get made-up values; a note
     says which.
     """
-    from pinnace.cli import labels as labeling
     from pinnace.cli.console import note, progress
     from pinnace.cli.opening import context_for, fill, guesses_named, note_inputs, open_model
-    from pinnace.cli.outputs import save, show
+    from pinnace.cli.outputs import best_classes, classes_as_json, save, show, show_classes
     from pinnace.ranking import read
 
     pictures = _pictures(size, crop, scale, mean, std, layout)
@@ -56,19 +55,18 @@ def run(
     taken = note_inputs(tensors, fed)
     with progress(f"Running {model.name}", model=str(model)), guesses_named(tensors, fed):
         predict, outputs = _timed(lambda: opened.predict(tensors))
-    best = labeling.best(outputs, names) if labels else {}
+    best = best_classes(outputs, names) if labels else {}
     if as_json:
         seconds = {"build": build, "predict": predict}
-        print(json.dumps(_report(model, taken, outputs, seconds) | labeling.as_json(best), indent=2))
+        print(json.dumps(_report(model, taken, outputs, seconds) | classes_as_json(best), indent=2))
     else:
         show(outputs)
-        labeling.show(best)
+        show_classes(best)
     for path in save(folder, outputs, [Path(one.source) for one in fed]) if folder else []:
         note(f"wrote {path}", "wrote", path=str(path))
 
 
 def _timed(call: Callable[[], T]) -> tuple[float, T]:
-    """Return the seconds that a call took, and its result."""
     started = time.perf_counter()
     result = call()
     return time.perf_counter() - started, result

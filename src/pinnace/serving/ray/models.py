@@ -15,7 +15,6 @@ import ray
 
 from pinnace import formats
 from pinnace.building.opening import source_of
-from pinnace.cache import models
 from pinnace.cache.model import ModelCache
 from pinnace.cache.store import Store
 from pinnace.deferred import import_onnx_ir
@@ -86,7 +85,7 @@ def find(manifest: Manifest, settings: Settings) -> Path | None:
     if manifest.path and path.is_file() and _whole(path, manifest) == manifest.whole:
         return path
     store = Store.of(settings)
-    folder = None if store is None else models.find(store, manifest.whole)
+    folder = None if store is None else store.find_model(manifest.whole)
     return None if folder is None else folder / manifest.files[0]
 
 
@@ -108,7 +107,7 @@ def receive(manifest: Manifest, shipment: Shipment, settings: Settings) -> Path:
                 f"{manifest.path or 'the model'}: it was changed while it was sent to the cluster"
             )
 
-    return models.keep(store, manifest.whole, fill) / manifest.files[0]
+    return store.keep_model(manifest.whole, fill) / manifest.files[0]
 
 
 def _whole(path: Path, manifest: Manifest) -> str:

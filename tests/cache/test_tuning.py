@@ -14,8 +14,8 @@ from pinnace.building.opening import open_model
 from pinnace.building.spec import Stages, lowered
 from pinnace.cache import key
 from pinnace.cache import model as models
-from pinnace.cache.choices import Measurement, Tuning
 from pinnace.cache.model import ModelCache
+from pinnace.cache.tuning import Measurement, Tuning
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 
@@ -101,7 +101,7 @@ def test_what_the_user_says_goes_before(tuned, targets):
     assert model_target(targets, tuned, provider="openvino") == ("openvino", 2)
 
 
-def test_who_prefers_memory_gets_the_engine_that_shares_weights(tuned, targets):
+def test_memory_is_preferred_with_the_engine_that_shares_weights(tuned, targets):
     context = pinnace.Context()
     context.cpu.thread_num = 1
     with pinnace.Model() as model:
@@ -195,7 +195,7 @@ def test_a_tuning_before_the_first_build_holds_after_it(cache, tmp_path, targets
     "change",
     [
         lambda patch: patch.setattr(models, "identity", lambda: "another one"),
-        lambda patch: patch.setattr(models, "code", lambda _: "another version of Pinnace"),
+        lambda patch: patch.setattr(key, "code", lambda _: "another version of Pinnace"),
         lambda patch: patch.setattr(engines, "installed", lambda: {"onnxruntime": "1", "openvino": "2"}),
         lambda patch: patch.setattr("pinnace.cache.model.usable_core_count", lambda: CORES + 1),
     ],
@@ -258,7 +258,7 @@ def test_a_model_is_hashed_once(tuned, targets, monkeypatch):
     model_target(targets, tuned)
     hashed = []
     content_of = key.content_of
-    monkeypatch.setattr(models, "content_of", lambda *of: hashed.append(of[0].name) or content_of(*of))
+    monkeypatch.setattr(key, "content_of", lambda *of: hashed.append(of[0].name) or content_of(*of))
     model_target(targets, tuned)
     assert hashed == [str(tuned)]
 

@@ -16,7 +16,7 @@ from pinnace.bench.plot import Drawing, Point
 from pinnace.bench.throughput import Throughput
 from pinnace.bench.timing import CallLatency
 from pinnace.cli.console import table
-from pinnace.cli.sweep import Setting, counted
+from pinnace.cli.settings import Setting, counted
 from pinnace.engines.steps import OperatorTime, Profile
 from pinnace.machine import cores, processor
 from pinnace.quantization.accuracy import Closeness, mean_cosine, mean_relative_error
@@ -49,12 +49,10 @@ class Accuracy:
 
     @property
     def cosine(self) -> float:
-        """Mean over the outputs."""
         return mean_cosine(self.outputs)
 
     @property
     def passed(self) -> bool:
-        """True if the accuracy is within the limits."""
         near = self.cosine_threshold is None or self.cosine >= self.cosine_threshold
         return self.relative_error <= self.threshold and near
 
@@ -143,13 +141,11 @@ def drawing(measured: BenchReport) -> Drawing:
 
 
 def _named(row: Row, *facts: str) -> str:
-    """Return some facts of a setting as text."""
-    known = row.setting.facts()
-    return ", ".join(known[fact] for fact in facts if known[fact])
+    values = row.setting.facts()
+    return ", ".join(values[fact] for fact in facts if values[fact])
 
 
 def show(measured: BenchReport) -> None:
-    """Print tables; all times are in milliseconds."""
     facts = (("engine", measured.engine), ("precision", measured.precision), ("machine", measured.machine))
     table(measured.model, facts)
     table("build, ms", [_build_row(one) for one in measured.builds])

@@ -18,7 +18,7 @@ from tests.waiting import until
 
 import pinnace
 from pinnace.building import background
-from pinnace.cache import known
+from pinnace.cache import key
 from pinnace.cache.folder import Folder
 
 from .conftest import X, close_to, make_model, predict
@@ -320,12 +320,12 @@ def test_the_helper_ends_after_its_parent():
 
 def test_a_file_that_is_known_is_not_read_again_until_it_changes(cache, product, monkeypatch):
     path, weight = product
-    monkeypatch.setattr(known, "_SETTLED", -math.inf)  # clocks may be set back
+    monkeypatch.setattr(key, "_SETTLED", -math.inf)  # clocks may be set back
     monkeypatch.setenv("PINNACE_CACHE_KEEP", "before")
     predict(path)
     read = []
-    digest = pinnace.cache.key.digest
-    monkeypatch.setattr(pinnace.cache.key, "digest", lambda data: read.append(len(data)) or digest(data))
+    digest = key.digest
+    monkeypatch.setattr(key, "digest", lambda data: read.append(len(data)) or digest(data))
     predict(path)
     assert os.path.getsize(path) not in read
     times = os.stat(path)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pinnace.cache import notes
+from pinnace.cache.folder import read_record
 from pinnace.cache.store import Store
 
-_FOLDER = "choices"
+FOLDER = "choices"
 _LEANEST, _WORTH = "onnxruntime", 1.03
 """Speed-up that another engine must have over onnxruntime, which maps its weights and shares them between
 processes, while OpenVINO packs them into memory of each process; and a form with fewer bits over float32.
@@ -98,7 +98,6 @@ class Tuning:
         return min(fits, key=cost, default=None)
 
     def exact(self) -> Tuning:
-        """Return the measurements without forms with fewer bits."""
         return replace(self, measured=tuple(one for one in self.measured if not one.form))
 
     def lean(self) -> Tuning:
@@ -125,34 +124,9 @@ class Tuning:
         return replace(self, measured=(*kept, *self.measured))
 
 
-def find(store: Store, content: str, environment: str) -> Tuning | None:
-    """Return the stored tuning of a model; None if there is none or it is damaged."""
-    return _tuning(store.noted(_FOLDER, f"{content}-{environment}"))
-
-
-def has_any(store: Store, content: str) -> bool:
-    """Return True if a model was tuned, in whatever environment."""
-    return any(path for place in store.places(_FOLDER) for path in place.glob(f"{content}-*"))
-
-
-def remember(store: Store, content: str, environment: str, tuning: Tuning) -> None:
-    """Store a tuning, replacing the last one. Raises OSError."""
-    merged = tuning.after(find(store, content, environment))
-    notes.keep(store.folder, _FOLDER, f"{content}-{environment}", asdict(merged))
-
-
-def forget(store: Store, content: str) -> int:
-    """Delete all tunings of a model file. Returns their number."""
-    found = list((store.root / _FOLDER).glob(f"{content}-*"))
-    for path in found:
-        path.unlink(missing_ok=True)
-    return len(found)
-
-
 def all_kept(store: Store) -> Iterator[Tuning]:
-    """Return all tunings of a folder that are not damaged."""
-    for path in sorted((store.root / _FOLDER).glob("*")):
-        tuning = _tuning(notes.find(path))
+    for path in sorted((store.root / FOLDER).glob("*")):
+        tuning = tuning_of(read_record(path))
         if tuning is not None:
             yield tuning
 
@@ -163,7 +137,6 @@ def _nearest(found: Sequence[Measurement], wanted: int, what: str) -> list[Measu
         return list(found)
 
     def far(one: Measurement) -> float:
-        """Return the distance from the wanted number."""
         return abs(math.log(getattr(one, what) / wanted))
 
     least = min(map(far, found), default=0.0)
@@ -174,7 +147,8 @@ def _configuration(one: Measurement) -> tuple[str, int, int]:
     return one.precision, one.threads, one.workers
 
 
-def _tuning(record: Any) -> Tuning | None:
+def tuning_of(record: Any) -> Tuning | None:
+    """Return the tuning of a JSON value; None for None, and for another value."""
     try:
         return Tuning(
             model=record["model"],

@@ -1,4 +1,4 @@
-"""The settings of `pinnace bench`: shapes, batch sizes, threads, workers, and load."""
+"""The settings of measurements by `pinnace bench` and `tune`: shapes, batch sizes, threads, workers, load."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import typer
 
-from pinnace.cli.numbers import counts, rates, usual_counts
+from pinnace.machine.cores import usable_core_count
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,11 @@ def settings(
     batches = counts("--batch", batch, 1) if batch else [0]
     cases = [Case(one, size) for one in in_turn(shapes) for size in batches]
     callers = [Setting(case, count) for case in cases for count in counts("--threads", threads, 0)]
-    worker_counts = counts("--workers", workers, 1) if workers else usual_counts()
-    places = [replace(one, workers=count) for one in callers for count in worker_counts]
+    places = [replace(one, workers=count) for one in callers for count in counts("--workers", workers, 1)]
     wanted = list(filter(None, counts("--clients", clients, 0)))
     closed = [replace(one, clients=count) for one in places for count in wanted]
     opened = [
-        replace(one, rate=one_rate) for one in places for one_rate in (rates("--rate", rate) if rate else [])
+        replace(one, rate=one_rate) for one in places for one_rate in (_rates("--rate", rate) if rate else [])
     ]
     return [*callers, *closed, *opened]
 
@@ -106,3 +105,27 @@ def _ranged(text: str) -> list[str]:
         raise typer.BadParameter(f"--shape {text}: the range {found[0]} has no sizes")
     sizes = [*(first << n for n in range(last.bit_length()) if first << n < last), last]
     return [one for size in sizes for one in _ranged(text.replace(found[0], str(size), 1))]
+
+
+def counts(flag: str, text: str | None, least: int) -> list[int]:
+    """Parse distinct whole numbers from "1,2,4"; for None they are 1 and the number of usable cores."""
+    if not text:
+        return sorted({1, usable_core_count()})
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise typer.BadParameter(f"{flag} {text}: expected whole numbers such as 1,2,4") from None
+    if min(numbers) < least:
+        raise typer.BadParameter(f"{flag} {text}: every number must be at least {least}")
+    return list(dict.fromkeys(numbers))
+
+
+def _rates(flag: str, text: str) -> list[float]:
+    """Parse distinct numbers above 0 from "10,0.5"."""
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        numbers = [0.0]
+    if not all(0 < number < float("inf") for number in numbers):
+        raise typer.BadParameter(f"{flag} {text}: expected numbers above 0 such as 10,50")
+    return list(dict.fromkeys(numbers))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pinnace.cache import entry as entries
 from pinnace.cache.entry import PLAN, Damaged, Entry
-from pinnace.cache.notes import Record
+from pinnace.cache.folder import Record
 from pinnace.distributed.plan import Collective, Partition, Plan, RankPart, Segment, Step
 from pinnace.engines.protocol import Compiled, Executable
 from pinnace.types import Interface
