@@ -31,7 +31,7 @@ KEPT = NEVER | {
     *("concurrent.futures._base", "difflib", "email", "importlib.metadata", "importlib.resources"),
     *("subprocess", "tempfile", "uuid"),
     *("google.protobuf", "logging", "numpy.typing", "onnx", "onnx.onnx_ml_pb2", "onnx_ir"),
-    *("pinnace.lowering", "pinnace.engines.rule", "pinnace.engines.onnxruntime.compiling", "pinnace.ops"),
+    *("pinnace.lowering", "pinnace.engines.rule", "pinnace.engines.onnxruntime.compilation", "pinnace.ops"),
 }
 FIRST = NEVER | {"pinnace.distributed", "pinnace.ops.table"}
 LOWERED = FIRST - {"pinnace.ops.table"} | {"pinnace.ops.mindspore.boxes", "pinnace.ops.lite.sparse"}

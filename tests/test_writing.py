@@ -198,7 +198,7 @@ def test_a_conversion_onto_its_own_input_is_refused(model):
 ELSEWHERE = {
     "writing.py": "the rule itself",
     "cache/": "the compile cache has a discipline of its own",
-    "engines/onnxruntime/keeping.py": "into a folder of the compile cache",
+    "engines/onnxruntime/export.py": "into a folder of the compile cache",
     "engines/openvino/engine.py": "into a folder of the compile cache",
     "building/background.py": "/proc, and what helpers read",
     "serving/ray/models.py": "into a folder of the compile cache",

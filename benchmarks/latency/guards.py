@@ -29,7 +29,7 @@ from benchmarks.models.language import bert
 from benchmarks.models.writer import INT64, Writer
 from pinnace.bench.timing import collector_off
 from pinnace.building.build import build_model as build
-from pinnace.engines.openvino import reading
+from pinnace.engines.openvino import conversion
 from pinnace.engines.protocol import Execution
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
@@ -89,11 +89,11 @@ def _turn(run: Execution, arrays: list[np.ndarray], calls: int) -> float:
 
 @contextmanager
 def _unguarded() -> Iterator[None]:
-    guard, reading.guard = reading.guard, lambda model, inputs: None
+    guard, conversion.guard = conversion.guard, lambda model, inputs: None
     try:
         yield
     finally:
-        reading.guard = guard
+        conversion.guard = guard
 
 
 def small_bert(path: Path) -> Path:

@@ -331,7 +331,7 @@ def test_where_building_fails_the_old_weights_stay(tmp_path: Path, monkeypatch: 
         raise EngineError("no memory")
 
     with monkeypatch.context() as patch:
-        patch.setattr("pinnace.engines.onnxruntime.exchanging.OnnxruntimeRefitter.refit", fail)
+        patch.setattr("pinnace.engines.onnxruntime.refitting.OnnxruntimeRefitter.refit", fail)
         with pytest.raises(EngineError, match="no memory"):
             model.update_weights([tensors({"first": 2 * weights["first"]})])
     np.testing.assert_array_equal(first(model, [X]), before)
@@ -447,7 +447,7 @@ def test_updates_at_the_same_time_follow_each_other(tmp_path: Path) -> None:
 def test_closing_while_an_update_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     weights = two_products(tmp_path / "a.onnx")
     model = opened(tmp_path / "a.onnx", list(weights))
-    from pinnace.engines.onnxruntime.exchanging import OnnxruntimeRefitter
+    from pinnace.engines.onnxruntime.refitting import OnnxruntimeRefitter
 
     refit = OnnxruntimeRefitter.refit
 

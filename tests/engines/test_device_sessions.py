@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import pinnace
-from pinnace.engines.onnxruntime import memory, providers, starting
+from pinnace.engines.onnxruntime import device_errors, memory, providers
 from pinnace.errors import ConfigError, DataMismatchError, DeviceUnavailableError, PinnaceWarning
 from pinnace.machine import accelerators as hardware
 
@@ -30,7 +30,7 @@ def sessions(monkeypatch):
 
     monkeypatch.delenv("PINNACE_SIMULATE", raising=False)
     monkeypatch.setattr("onnxruntime.InferenceSession", start)
-    monkeypatch.setattr(starting, "preload", lambda: None)
+    monkeypatch.setattr(device_errors, "preload", lambda: None)
     everything = [providers.TENSORRT, providers.CUDA, providers.CANN, providers.CPU]
     monkeypatch.setattr(providers.ort, "get_available_providers", lambda: everything)
     for module in ("machine.accelerators", "engines.devices"):

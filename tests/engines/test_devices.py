@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 import pinnace
 from pinnace.building.planning import to_target
 from pinnace.engines.devices import devices, devices_of
-from pinnace.engines.onnxruntime import providers, starting
+from pinnace.engines.onnxruntime import device_errors, providers
 from pinnace.errors import (
     ArgumentValueError,
     ConfigError,
@@ -327,13 +327,13 @@ def has_cards(monkeypatch):
     monkeypatch.setattr("pinnace.engines.devices.cards", lambda kind: found)
     everything = [providers.TENSORRT, providers.CUDA, providers.CANN, providers.CPU]
     monkeypatch.setattr(providers.ort, "get_available_providers", lambda: everything)
-    monkeypatch.setattr(starting, "preload", lambda: None)
+    monkeypatch.setattr(device_errors, "preload", lambda: None)
 
 
 def test_a_provider_that_is_left_out_is_not_taken_for_the_cpu(has_cards, monkeypatch, tmp_path):
     """onnxruntime goes on with the CPU where a library of CUDA is missing; the loader knows which."""
     (tmp_path / "lib.so").write_bytes(b"no library at all")
-    monkeypatch.setattr(starting, "_library", lambda provider: tmp_path / "lib.so")
+    monkeypatch.setattr(device_errors, "_library", lambda provider: tmp_path / "lib.so")
     refused = pytest.raises(
         DeviceUnavailableError, match=r"has CUDAExecutionProvider and could not start it: .*lib\.so: .*cuDNN"
     )

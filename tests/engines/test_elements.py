@@ -10,7 +10,7 @@ from tests.elements.trial import Subject
 
 from pinnace import Context, DataParallel, Model, ModelParallelRunner, ModelType, errors
 from pinnace.building.build import build_model as build
-from pinnace.engines.filled import Filled
+from pinnace.engines.nonempty import NonEmpty
 from pinnace.engines.protocol import WITHOUT_ELEMENTS
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
@@ -233,4 +233,4 @@ def test_what_has_elements_in_every_run(nodes, filled):
     graph = ir.serde.deserialize_model(
         onnx.load_from_string(model(nodes, {"x": ["n", "c", "l"]}, {**NUMBERS}))
     )
-    assert (graph.graph.outputs[0] in Filled(graph)) == filled
+    assert (graph.graph.outputs[0] in NonEmpty(graph)) == filled

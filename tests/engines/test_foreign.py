@@ -12,12 +12,12 @@ from onnx import TensorProto, helper
 from tests.requests.calls import CALLS, MS, Call
 
 from pinnace.building.build import build_model as build
-from pinnace.engines.onnxruntime import foreign
+from pinnace.engines.onnxruntime import kernels
 from pinnace.errors import EngineError, UnsupportedModelError
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 
-LISTED = json.loads(Path(foreign.__file__).with_suffix(".json").read_text())
+LISTED = json.loads(Path(kernels.__file__).with_name("foreign.json").read_text())
 RUN = [call for call in CALLS if call.op_type in LISTED.get(call.domain, {})]
 ROOT = Path(__file__).parents[2]
 

@@ -75,7 +75,7 @@ def openvino_kernels(model: bytes | Path) -> set[tuple[str, str]]:
     """Kinds of layers of the model that OpenVINO runs, with the type in which each computes."""
     pytest.importorskip("openvino")
     from pinnace.engines.openvino import session
-    from pinnace.engines.openvino.reading import encoded
+    from pinnace.engines.openvino.conversion import encoded
 
     source = Source.of_buffer(model) if isinstance(model, bytes) else Source.of_file(model)
     made = encoded(compilable(read(source), source.name, source.folder and str(source.folder)), source)

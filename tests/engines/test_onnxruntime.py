@@ -18,7 +18,7 @@ from tests.waiting import until
 from pinnace.building.build import build_model as build
 from pinnace.building.opening import inspect_model
 from pinnace.engines.onnxruntime import session
-from pinnace.engines.onnxruntime.compiling import encoded
+from pinnace.engines.onnxruntime.compilation import encoded
 from pinnace.errors import DeviceUnavailableError, EngineError, UnsupportedModelError
 from pinnace.formats import read
 from pinnace.lowering.graph import compilable

@@ -292,7 +292,7 @@ def test_a_name_that_is_wrong_is_said_with_the_nearest_from_the_cache_too(file, 
 
 def test_nodes_that_stay_in_float32_are_marked_for_openvino(tmp_path):
     openvino = pytest.importorskip("openvino")
-    from pinnace.engines.openvino.reading import encoded, kept_wide
+    from pinnace.engines.openvino.conversion import encoded, kept_wide
 
     source = Source.of_buffer(graph("Softmax").SerializeToString())
     plan = {"it": "float32"}

@@ -27,9 +27,9 @@ from tests.requests.__main__ import ALL_FRESH
 from tests.requests.calls import CALLS, Call, subject_of
 from tests.requests.trial import Progress, Tally, tried
 
-from pinnace.engines.onnxruntime import foreign, kernels
+from pinnace.engines.onnxruntime import kernels
 
-_TABLE = Path(foreign.__file__).with_suffix(".json")
+_TABLE = Path(kernels.__file__).with_name("foreign.json")
 
 
 def main() -> int:

@@ -66,7 +66,6 @@ def other(engine: Engine) -> Engine | None:
 
 
 def named(name: str) -> Engine:
-    """Return the engine of a provider name. Raises DeviceUnavailableError."""
     if name == "openvino":
         try:
             from pinnace.engines.openvino.engine import Openvino

@@ -37,11 +37,9 @@ class Device:
 
     @property
     def usable(self) -> bool:
-        """True if models can run there."""
         return not self.problem
 
     def as_json(self) -> dict[str, object]:
-        """Return all fields as a JSON object."""
         return {**asdict(self), "usable": self.usable}
 
 
@@ -54,7 +52,6 @@ def devices() -> list[Device]:
 
 
 def devices_of(kind: str) -> list[Device]:
-    """Return the devices of one kind, "cpu", "gpu" or "ascend"."""
     if kind == "cpu":
         return [_cpu()]
     simulated_counts = counts()

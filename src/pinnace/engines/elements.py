@@ -16,7 +16,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from pinnace.engines.filled import is_fixed
+from pinnace.engines.nonempty import is_fixed
 from pinnace.engines.protocol import WITHOUT_ELEMENTS
 from pinnace.graph.builder import Builder
 from pinnace.graph.constants import constant, given_ints
@@ -32,7 +32,7 @@ Condition = Callable[[Builder, ir.Node, ir.Value], bool]
 MayLack = Callable[[ir.Value], bool]
 
 
-def note(model: ir.Model, engine: str, info: dict[str, str]) -> None:
+def record(model: ir.Model, engine: str, info: dict[str, str]) -> None:
     """Record in a model's info if it takes requests without elements."""
     info[WITHOUT_ELEMENTS] = ""
     b = Builder(opset=opset_of(model))

@@ -46,7 +46,6 @@ class Profile(list[OperatorTime]):
         self.runs = runs
 
     def by_operator(self) -> list[OperatorTime]:
-        """Return the times of operators, longest first."""
         return _sums(self.runs, lambda step: (step.operator, step.operator))
 
 

@@ -1,9 +1,9 @@
 """onnxruntime as an engine.
 
-`engine` is the entry point. Cached models need only `loading`, `session` and `executable`. `compiling` makes
-sessions of graphs: `rules` rewrites forms that onnxruntime refuses or computes slowly, `guards` those that
-would end the process, `legal` element types without kernels (`kernels` lists the operators). `keeping` writes
-cache entries, `exchanging` makes sessions with other weights.
+`engine` is the entry point, and all that cached models need besides `session` and `executable`. `compilation`
+makes sessions of graphs: `rules` rewrites forms that onnxruntime refuses or computes slowly, `guards` those
+that would end the process, `kernel_types` element types without kernels (`kernels` lists the operators).
+`export` writes cache entries, `refitting` makes sessions with other weights.
 """
 
 import os

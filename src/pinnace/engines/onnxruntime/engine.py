@@ -9,6 +9,8 @@ from pinnace.engines.onnxruntime import session
 from pinnace.engines.onnxruntime.executable import OnnxruntimeExecutable
 from pinnace.engines.onnxruntime.providers import chain
 from pinnace.engines.protocol import Compiled, Executable, Refitter
+from pinnace.errors import EngineError
+from pinnace.machine.memory import return_free_memory
 from pinnace.options.target import Target
 
 if TYPE_CHECKING:
@@ -18,14 +20,44 @@ if TYPE_CHECKING:
 # Modules that need onnx and onnx-ir are imported where they are used: cached models need neither.
 
 
+GRAPH = "graph.onnx"
+"""The file name of the optimized graph in a cache entry."""
+
+_NO_WEIGHTS: session.Weights = {}
+
+
+def loaded(
+    compiled: Compiled,
+    source: Source,
+    target: Target,
+    folder: Path,
+    model: bytes | None = None,
+    weights: session.Weights = _NO_WEIGHTS,
+) -> Executable:
+    """See `Engine.load`; `model`, if given, is the optimized graph with place holders for `weights`."""
+    chosen = session.options(target, str(folder))
+    chosen.graph_optimization_level = session.NO_OPTIMIZATION
+    own = {
+        k.name: (source.weight(k.file, k.offset, k.length, k.shape, k.digest), k.dtype)
+        for k in compiled.weights
+        if k.name not in weights
+    }
+    try:
+        held = session.lend_weights({**own, **weights}, chosen)
+        started = session.start((folder / GRAPH).read_bytes() if model is None else model, chosen)
+    except session.FAILURES as error:
+        raise EngineError(f"{source.name}: onnxruntime cannot load what it compiled: {error}") from None
+    return_free_memory()  # onnxruntime has packed each weight again to compare it with the file
+    return OnnxruntimeExecutable(started, compiled.interface, compiled.first_state, held, target)
+
+
 class Onnxruntime:
     """Implements `pinnace.engines.protocol.Engine`."""
 
     name = session.NAME
 
     def build(self, graph: Compilable, target: Target) -> Executable:
-        """Optimize a graph, and store nothing."""
-        from pinnace.engines.onnxruntime.compiling import optimized
+        from pinnace.engines.onnxruntime.compilation import optimized
 
         chosen, profile = session.options(target, graph.folder), None
         if target.profile:
@@ -42,20 +74,17 @@ class Onnxruntime:
 
     def compile(self, graph: Compilable, source: Source, target: Target, folder: Path) -> Compiled:
         """Optimize a graph, and store it with the weights that onnxruntime has changed or packed."""
-        from pinnace.engines.onnxruntime.keeping import compile_into
+        from pinnace.engines.onnxruntime.export import compile_into
 
         return compile_into(folder, graph, source, target)
 
     def load(self, compiled: Compiled, source: Source, target: Target, folder: Path) -> Executable:
         """Start a session over the optimized graph with mapped weights, without optimizing again."""
-        from pinnace.engines.onnxruntime.loading import loaded
-
         return loaded(compiled, source, target, folder)
 
     def refitter(
         self, graph: Compilable, source: Source, target: Target, kept: tuple[Compiled, Path] | None
     ) -> Refitter:
-        """Return the refitter of a graph, see `exchanging`."""
-        from pinnace.engines.onnxruntime.exchanging import OnnxruntimeRefitter
+        from pinnace.engines.onnxruntime.refitting import OnnxruntimeRefitter
 
         return OnnxruntimeRefitter(graph, source, target, kept)

@@ -13,7 +13,7 @@ import numpy as np
 import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
-from pinnace.engines.onnxruntime import providers, session, starting
+from pinnace.engines.onnxruntime import device_errors, providers, session
 from pinnace.engines.onnxruntime.memory import FAILURES, ONNX_BFLOAT16, OrtArray
 from pinnace.engines.protocol import Execution, State
 from pinnace.errors import EngineError
@@ -75,16 +75,13 @@ class OnnxruntimeExecutable:
         self.takes_device_memory = self._kind is _DeviceExecution
 
     def execution(self, state: State | None = None) -> Execution:
-        """Create a place to run; places share nothing but the session."""
         first = [np.array(value) for value in self._first_state] if state is None else state
         return self._kind(self._session, self._interface, first)
 
     def profile(self) -> list[list[Step]]:
-        """Return the steps of each run so far; [] without profiling."""
         return self._profile.runs(self._session) if self._profile else []
 
     def close(self) -> None:
-        """Free the session."""
         del self._session, self._held
         if self._profile:
             self._profile.close()
@@ -104,7 +101,6 @@ class _OrtExecution:
         self._fetch = [p.name for p in interface.outputs] + [name for _, name in interface.states]
 
     def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
-        """Compute the outputs. Raises `EngineError` if onnxruntime fails."""
         try:
             results = self._compute(dict(zip(self._names, (*arrays, *self.state), strict=True)))
         except FAILURES as error:
@@ -135,7 +131,6 @@ class _FreeExecution(_OrtExecution):
         self._binds = True
 
     def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
-        """Compute the outputs. Raises `EngineError` if onnxruntime fails."""
         if outputs is None or not self._binds:
             return super().run(arrays)
         binding = self._binding
@@ -197,7 +192,6 @@ class _BoundExecution(_FixedExecution):
         self._memory = Results([(shape, dtype) for _, shape, dtype in self._results])
 
     def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
-        """Compute the outputs. Raises `EngineError` if onnxruntime fails."""
         if self._misdeclared:
             return self._run_unbound(arrays, outputs)
         read, binding = self._read, self._binding
@@ -242,7 +236,6 @@ class _CopyingExecution(_FixedExecution):
             self._binding.bind_ortvalue_output(name, _value_of(array, _HOST))
 
     def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
-        """Compute the outputs. Raises `EngineError` if onnxruntime fails."""
         if self._misdeclared:
             return self._run_unbound(arrays, outputs)
         try:
@@ -280,7 +273,6 @@ class _DeviceExecution(_OrtExecution):
         self._bound: list[tuple[ort.IOBinding, list[ReferenceType[OrtArray]]]] = []
 
     def run(self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None = None) -> list[Array]:
-        """Compute the outputs. Raises `EngineError` if onnxruntime fails."""
         there = None if self.state or outputs is None else _all_there((*arrays, *outputs))
         try:
             if there is None:
@@ -290,11 +282,10 @@ class _DeviceExecution(_OrtExecution):
             binding.synchronize_outputs()
         except FAILURES as error:
             self._bound = []
-            raise EngineError(f"onnxruntime: {starting.with_hint(str(error))}") from None
+            raise EngineError(f"onnxruntime: {device_errors.with_hint(str(error))}") from None
         return cast("list[Array]", list(outputs or ()))
 
     def _binding_of(self, given: Sequence[OrtArray]) -> ort.IOBinding:
-        """Return a binding of inputs and outputs that are all in device memory."""
         for binding, before in self._bound:
             if all(one() is array for one, array in zip(before, given, strict=True)):
                 return binding

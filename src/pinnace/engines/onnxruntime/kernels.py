@@ -1,18 +1,29 @@
-"""The operators that onnxruntime has kernels for."""
+"""The operators that onnxruntime has kernels for, and those of other domains that a file may name.
+
+The kernels of the latter believe what a request says more often than ONNX's own. `foreign.json` has those for
+which wrong requests and changed files have shown nothing but right results and errors, some of them behind a
+guard of `guards`, with the inputs and attributes that were tried. `tools/tables/make_foreign_operators.py`
+writes it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 import onnx
 import onnx_ir as ir
 from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
-from pinnace.engines.onnxruntime.foreign import refusal
 from pinnace.errors import LackingKernelsError, UnsupportedPrimitive
 from pinnace.graph.nodes import DOMAIN, origins
 from pinnace.graph.walk import nodes
+
+_OWN = ("", DOMAIN)
+_INSTEAD = "write it with ONNX's own operators"
 
 
 def check_foreign(model: ir.Model, name: str) -> None:
@@ -31,7 +42,6 @@ def lacking(model: ir.Model) -> list[UnsupportedPrimitive]:
 
 
 def _rows(model: ir.Model, reason: Callable[[ir.Node], str]) -> Iterator[tuple[str, str, str]]:
-    """Yield names, reasons and nodes, where there is a reason."""
     for node in nodes(model.graph):
         if why := reason(node):
             yield node.op_type, why, origins(node)[0]
@@ -56,3 +66,33 @@ def _is_function(domain: str, name: str) -> bool:
         return False
     schema = onnx.defs.get_schema(name, domain=domain)  # the stubs of onnx lack its two attributes
     return any(getattr(schema, name) for name in ("has_function", "has_context_dependent_function"))
+
+
+def refusal(node: ir.Node) -> str:
+    """Return the reason why a file may not name an operator; "" if it may."""
+    if node.domain in _OWN:
+        return ""
+    known = _shown().get(node.domain, {}).get(node.op_type)
+    if known is None:
+        return f"no test has shown that onnxruntime's kernel of {node.domain} checks requests: {_INSTEAD}"
+    inputs = known["inputs"]  # null: any number of them
+    given = {place for place, value in enumerate(node.inputs) if value is not None}
+    names = [f"input {place}" for place in sorted(given.difference(given if inputs is None else inputs))]
+    names += [f"attribute {name}" for name, attribute in node.attributes.items() if _is_new(known, attribute)]
+    return f"no test has shown that its {', '.join(names)} is checked: {_INSTEAD}" if names else ""
+
+
+def _is_new(known: Mapping[str, Any], attribute: ir.Attr) -> bool:
+    """Return True if an attribute was not tried, could choose what is read, and is not the default."""
+    if attribute.name in known["attributes"] or attribute.type is ir.AttributeType.FLOAT:
+        return False
+    value = attribute.value
+    return bool(known["defaults"].get(attribute.name) != value)
+
+
+@cache
+def _shown() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+    table: dict[str, dict[str, dict[str, Any]]] = json.loads(
+        Path(__file__).with_name("foreign.json").read_text()
+    )
+    return table

@@ -12,7 +12,7 @@ import numpy as np
 import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
-from pinnace.engines.onnxruntime import providers, starting
+from pinnace.engines.onnxruntime import device_errors, providers
 from pinnace.engines.protocol import failures
 from pinnace.options.target import Target
 from pinnace.types import Array
@@ -51,7 +51,6 @@ class OrtDeviceMemory(NamedTuple):
         return self.name
 
     def hold(self, array: Array) -> OrtArray:
-        """See `pinnace.tensors.memory.DeviceMemory.hold`."""
         held = OrtArray(_Block(self, array.nbytes), array.shape, array.dtype)
         held.write(array)
         return held
@@ -70,7 +69,7 @@ class _Block:
     def __init__(self, place: OrtDeviceMemory, size: int) -> None:
         self.place, self.size = place, size
         if place.device == "cuda":
-            starting.preload()
+            device_errors.preload()
         with self._named("cannot be allocated"):
             self.value = self._of(np.zeros(1, np.uint8)) if self.is_fixed else self._empty()
 
@@ -88,7 +87,6 @@ class _Block:
         return ort.OrtValue.ortvalue_from_numpy(data, self.place.device, self.place.number)
 
     def write(self, data: npt.NDArray[np.uint8]) -> None:
-        """Copy all bytes from host memory."""
         with self._named("cannot be copied there"):
             if self.is_fixed:
                 self.value = self._of(data)
@@ -96,18 +94,16 @@ class _Block:
                 self.value.update_inplace(data)
 
     def read(self) -> npt.NDArray[np.uint8]:
-        """Copy all bytes to host memory."""
         with self._named("cannot be copied from there"):
             data: npt.NDArray[np.uint8] = self.value.numpy()
         return data.copy() if self.place.device == "cpu" else data  # for host memory it is a view
 
     @contextmanager
     def _named(self, failure: str) -> Iterator[None]:
-        """Add device and size to errors of onnxruntime."""
         try:
             yield
         except FAILURES as error:
-            why = starting.explained(error, _PROVIDERS.get(self.place.device, providers.CPU))
+            why = device_errors.explained(error, _PROVIDERS.get(self.place.device, providers.CPU))
             raise type(why)(f"{self.place}: {self.size} bytes {failure}: {why}") from None
 
 
@@ -121,7 +117,6 @@ class OrtArray:
 
     @property
     def size(self) -> int:
-        """Number of elements."""
         return math.prod(self.shape)
 
     @property
@@ -130,28 +125,22 @@ class OrtArray:
         return not self.block.is_fixed
 
     def reshape(self, shape: tuple[int, ...]) -> Self:
-        """Return the same memory with other dimensions."""
         return type(self)(self.block, shape, self.dtype)
 
     def shares(self, other: object) -> bool:
-        """Return True if `other` is in the same memory."""
         return isinstance(other, OrtArray) and other.block is self.block
 
     def write(self, array: Array) -> None:
-        """Copy from host memory."""
         if self.block.size:
             self.block.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
 
     def read(self) -> Array:
-        """Copy to host memory."""
         return self.block.read()[: self.block.size].view(self.dtype).reshape(self.shape)
 
     def bind_input(self, binding: ort.IOBinding, name: str) -> None:
-        """Bind it as an input of a session, without a copy."""
         binding.bind_input(name, *self._buffer())
 
     def bind_output(self, binding: ort.IOBinding, name: str) -> None:
-        """Bind it as an output of a session, without a copy."""
         binding.bind_output(name, *self._buffer())
 
     def _buffer(self) -> tuple[str, int, object, tuple[int, ...], int]:

@@ -24,7 +24,6 @@ class SessionProfile:
     """The file to which one session writes its events, in a temporary folder."""
 
     def __init__(self, chosen: ort.SessionOptions) -> None:
-        """Enable profiling in the options of the session."""
         self._folder = TemporaryDirectory(prefix="pinnace-")
         self._path = ""
         self.names: Names | None = None
@@ -40,7 +39,6 @@ class SessionProfile:
         return [[replace(step, node=self.names.of(step.node, step.operator)) for step in run] for run in runs]
 
     def close(self) -> None:
-        """Remove the file, after the session has ended."""
         self._folder.cleanup()
 
 

@@ -71,7 +71,6 @@ def missing(target: Target) -> list[str]:
 
 
 def chain(target: Target) -> Chain:
-    """Return the providers of a target, the CPU's last."""
     if target.device == "cpu":
         return ON_CPU
     makers = {CUDA: cuda, TENSORRT: tensorrt, CANN: cann}
@@ -136,7 +135,6 @@ def profiles(input_shape: str, dynamic_dims: str, opt_dims: str) -> Options:
 
 
 def cann(target: Target) -> Options:
-    """Return options of the CANN provider."""
     settings = _settings(target)
     chosen = {
         "device_id": str(target.device_id),

@@ -125,7 +125,7 @@ def start(
     """
     first = chain[0][0]
     if first in (providers.CUDA, providers.TENSORRT):
-        from pinnace.engines.onnxruntime.starting import preload
+        from pinnace.engines.onnxruntime.device_errors import preload
 
         preload()
     try:
@@ -139,11 +139,11 @@ def start(
     except FAILURES as error:
         if first == providers.CPU:
             raise
-        from pinnace.engines.onnxruntime.starting import explained
+        from pinnace.engines.onnxruntime.device_errors import explained
 
         raise explained(error, first) from None
     if first not in started.get_providers():
-        from pinnace.engines.onnxruntime.starting import left_out
+        from pinnace.engines.onnxruntime.device_errors import left_out
 
         raise left_out(first)
     never_freed_by_forks(started._sess)

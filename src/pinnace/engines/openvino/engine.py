@@ -10,8 +10,8 @@ import numpy as np
 import openvino as ov
 
 from pinnace.engines.openvino import session
+from pinnace.engines.openvino.conversion import OpenvinoModel, encoded, writable
 from pinnace.engines.openvino.executable import Held, OpenvinoExecutable, name_parts
-from pinnace.engines.openvino.reading import OpenvinoModel, encoded, writable
 from pinnace.engines.protocol import TENSORS, Compiled, Executable, Refitter
 from pinnace.errors import EngineError
 from pinnace.options.target import Target
@@ -36,7 +36,6 @@ class Openvino:
     name = session.NAME
 
     def build(self, graph: Compilable, target: Target) -> Executable:
-        """Compile a graph, and store nothing."""
         executable = _executable(encoded(graph), {}, target)
         if target.profile:
             from pinnace.engines.names import Names
@@ -73,7 +72,6 @@ class Openvino:
     def refitter(
         self, graph: Compilable, source: Source, target: Target, kept: tuple[Compiled, Path] | None
     ) -> Refitter:
-        """Return a refitter that compiles the graph again for each set of weights."""
         return OpenvinoRefitter(encoded(graph, source), target)
 
 
@@ -84,7 +82,6 @@ class OpenvinoRefitter:
         self._graph, self._target = graph, target
 
     def refit(self, weights: Mapping[str, Array]) -> Executable:
-        """Compile the graph with these weights."""
         return _executable(self._graph, weights, self._target)
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import openvino as ov
 
+from pinnace.engines.openvino.conversion import with_known_dtype, writable
 from pinnace.engines.openvino.guards import IndexLimit, counted, out_of_range, recorded
-from pinnace.engines.openvino.reading import with_known_dtype, writable
 from pinnace.engines.openvino.session import FAILURES, LOST_BY_FORK, NAME
 from pinnace.engines.protocol import Execution, State
 from pinnace.engines.steps import Step
@@ -62,7 +62,6 @@ class OpenvinoExecutable:
         self.info = {**interface.info, "engine": NAME, "precision": _PRECISIONS.get(kind, kind)}
 
     def execution(self, state: State | None = None) -> Execution:
-        """Create a place to run: an OpenVINO request with its own tensors."""
         assert self._model is not None
         first = [np.array(value) for value in self._first_state] if state is None else state
         execution = _OpenvinoExecution(self._model, self._held, self._turn, self._interface, first)
@@ -84,7 +83,6 @@ class OpenvinoExecutable:
         ]
 
     def close(self) -> None:
-        """Free the model."""
         self._model = None
 
 
@@ -183,7 +181,6 @@ class _OpenvinoExecution:
             self._inner.infer({}, share_outputs=True, decode_strings=False)
 
     def _write(self, outputs: Sequence[Array]) -> None:
-        """Bind the arrays to which the results are written."""
         if len(self._written) != len(outputs) or any(map(operator.is_not, outputs, self._written)):
             self._written = []
             for place, array in enumerate(outputs):

@@ -8,7 +8,7 @@ from functools import cache
 import openvino as ov
 
 from pinnace.engines.forks import never_freed_by_forks
-from pinnace.engines.openvino.reading import FAILURES as FAILURES
+from pinnace.engines.openvino.conversion import FAILURES as FAILURES
 from pinnace.errors import EngineError
 from pinnace.machine.cores import bound, usable_core_count
 from pinnace.options.target import Target
@@ -64,7 +64,6 @@ def sixteen_bit() -> str:
 
 
 def narrows(target: Target) -> bool:
-    """Return True if products are computed in bfloat16."""
     return target.precision == "preferred_fp16" and sixteen_bit() == "bf16"
 
 

@@ -246,7 +246,6 @@ def _shape(value: ir.Value | None, opset: int) -> tuple[object, ...] | None:
 
 
 def _has(node: ir.Node, name: str) -> bool:
-    """Return True if an attribute is neither absent nor 0."""
     return name in node.attributes and bool(node.attributes[name].value)
 
 
@@ -350,7 +349,6 @@ def _is_over_last(node: ir.Node, opset: int) -> bool:
 
 
 def _splits_evenly(node: ir.Node, opset: int) -> bool:
-    """Return True if the outputs of a Split have the same size."""
     shape = _shape(node.inputs[0], opset)
     size = shape[node.attributes.get_int("axis", 0)] if shape else None
     return isinstance(size, int) and size % len(node.outputs) == 0

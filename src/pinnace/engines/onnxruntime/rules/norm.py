@@ -53,7 +53,6 @@ def group_norm(b: Builder, node: ir.Node) -> ir.Value | None:
 
 
 def _changes_nothing(op_type: str, operand: ir.Value) -> bool:
-    """Return True if a constant is all ones for Mul, or all zeros for Add."""
     known = floats(operand)
     return known is not None and bool((known == (op_type == "Mul")).all())
 

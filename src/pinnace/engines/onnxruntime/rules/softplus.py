@@ -19,7 +19,6 @@ def softplus(b: Builder, x: ir.Value) -> ir.Value:
 
 
 def faster_softplus(b: Builder, node: ir.Node) -> ir.Value | None:
-    """Softplus -> `softplus`."""
     return None if node.inputs[0] is None else softplus(b, node.inputs[0])
 
 

@@ -28,8 +28,8 @@ import onnx
 import onnx_ir as ir
 
 from pinnace.engines.onnxruntime import session
-from pinnace.engines.onnxruntime.compiling import optimized
-from pinnace.engines.onnxruntime.loading import GRAPH
+from pinnace.engines.onnxruntime.compilation import optimized
+from pinnace.engines.onnxruntime.engine import GRAPH
 from pinnace.engines.protocol import TENSORS, Compiled, FileWeight
 from pinnace.formats.protos import inner_graphs
 from pinnace.lowering.graph import Compilable
@@ -48,7 +48,6 @@ _GRAPH, _DATA = "optimized.onnx", "optimized.data"
 
 
 def compile_into(folder: Path, graph: Compilable, source: Source, target: Target) -> Compiled:
-    """Compile a graph into a folder, see `Engine.compile`."""
     locations = _locations(graph.model, source)
     first_state = tuple(np.array(value.numpy()) for value in graph.first_state)
     chosen = session.options(target, graph.folder)

@@ -24,7 +24,7 @@ _SHAPED_BY_OTHERS: Mapping[str, Collection[int]] = {
 _SHAPE_ONLY = frozenset(("Shape", "Size"))
 
 
-def note(model: ir.Model, info: dict[str, str]) -> None:
+def record(model: ir.Model, info: dict[str, str]) -> None:
     """Record in a model's info if integers among its inputs do not tell how long a run takes.
 
     Only what is known not to count by a value of a request passes: rounds of a loop, lengths of a range.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple, NoReturn
 
@@ -10,20 +10,19 @@ import onnx_ir as ir
 import onnxruntime as ort
 from google.protobuf.message import EncodeError
 
-from pinnace.engines import lasting
-from pinnace.engines.elements import note
+from pinnace.engines import duration, elements
 from pinnace.engines.folding_limits import allowance
-from pinnace.engines.onnxruntime.guards import check_divisors, guard
+from pinnace.engines.onnxruntime.guards import ENGINE, check_divisors, guard
+from pinnace.engines.onnxruntime.kernel_types import cast_for_kernels
 from pinnace.engines.onnxruntime.kernels import check_foreign
-from pinnace.engines.onnxruntime.legal import legalize
 from pinnace.engines.onnxruntime.providers import ON_CPU, Chain
 from pinnace.engines.onnxruntime.quantized_weights import separate_weights
 from pinnace.engines.onnxruntime.rules import rewrite
 from pinnace.engines.onnxruntime.session import FAILURES, NO_OPTIMIZATION, Weights, copy_weights, start
-from pinnace.engines.onnxruntime.unproven import ENGINE
-from pinnace.engines.onnxruntime.wrong import wrong_optimizers
 from pinnace.errors import DeviceUnavailableError, EngineError, LackingKernelsError
+from pinnace.graph.constants import constant
 from pinnace.graph.failures import Unsupported
+from pinnace.graph.walk import nodes
 from pinnace.lowering.graph import Compilable
 from pinnace.options.target import Target
 from pinnace.types import Array
@@ -34,6 +33,8 @@ _SLOWER = ["SkipLayerNormFusion"]
 5 times as long as the two nodes."""
 
 _FOLDING = ["ConstantFolding", "ConstantFoldingDQ"]
+_POOLS = ("AveragePool", "LpPool", "MaxPool")
+_SCALED = ("Add", "Div", "Mul", "Pow", "Sub")
 _NO_WEIGHTS: Weights = {}
 
 
@@ -85,12 +86,12 @@ def encoded(
             f"{rule} {count}" for rule, count in sorted(applied.items())
         )
     guard(graph.model, chain == ON_CPU)
-    note(graph.model, ENGINE if chain == ON_CPU else chain[0][0], graph.interface.info)
-    lasting.note(graph.model, graph.interface.info)
-    legalize(graph.model, chain)  # also the nodes of rules and guards
+    elements.record(graph.model, ENGINE if chain == ON_CPU else chain[0][0], graph.interface.info)
+    duration.record(graph.model, graph.interface.info)
+    cast_for_kernels(graph.model, chain)  # also the nodes of rules and guards
     separate_weights(graph.model, variable)
     allowed = allowance(graph.model)
-    disabled = wrong_optimizers(graph.model) + _SLOWER
+    disabled = _wrong_optimizers(graph.model) + _SLOWER
     if not allowed.folds:
         disabled += _FOLDING
     weights = _in_memory(graph.model.graph, variable, source)
@@ -103,7 +104,6 @@ def encoded(
 def optimized(
     graph: Compilable, target: Target, chosen: ort.SessionOptions, chain: Chain = ON_CPU
 ) -> tuple[ort.InferenceSession, list[object]]:
-    """Start a session that optimizes a graph; returns also the objects to which it refers."""
     model = encoded(graph, target, chain=chain)
     try:
         return model.start(chosen, chain)
@@ -114,7 +114,6 @@ def optimized(
 
 
 def refuse(graph: Compilable, error: Exception) -> NoReturn:
-    """Raise the error for a graph that onnxruntime cannot build."""
     from pinnace.engines.onnxruntime.kernels import lacking
 
     missing = lacking(graph.model)
@@ -125,7 +124,6 @@ def refuse(graph: Compilable, error: Exception) -> NoReturn:
 
 @contextmanager
 def _hidden(values: Sequence[ir.Value]) -> Iterator[None]:
-    """Hide the values of exchangeable weights from rules."""
     tensors = [value.const_value for value in values]
     for value, tensor in zip(values, tensors, strict=True):
         if tensor is not None:
@@ -176,3 +174,47 @@ def _serialized(model: ir.Model) -> bytes:
         if not value.is_graph_output() and not value.is_graph_input():
             value.type = value.shape = None
     return ir.serde.serialize_model(model).SerializeToString()
+
+
+def _wrong_optimizers(model: ir.Model) -> list[str]:
+    """Return the names of optimizers that change a model's results, or end the process (seen in 1.31)."""
+    every = list(nodes(model.graph))
+    return [name for names, is_wrong in _WRONG.items() if is_wrong(every) for name in names]
+
+
+def _pads_before_pools(every: list[ir.Node]) -> bool:
+    """Pad_Fusion turns the zeros of a Pad into padding of the pool, which maxima and some averages ignore."""
+    return any(node.op_type in _POOLS and _producer(node) == "Pad" for node in every)
+
+
+def _adds_dimensions(every: list[ir.Node]) -> bool:
+    """Fusions lose the dimensions that a constant of one element adds to its operand."""
+    return any(node.op_type in _SCALED and any(map(_is_deep_number, node.inputs)) for node in every)
+
+
+def _dequantizes_for_branches(every: list[ir.Node]) -> bool:
+    """QDQPropagation overlooks the readers of a value in nested graphs."""
+    return any(n.op_type == "DequantizeLinear" for n in every) and any(map(_captures, every))
+
+
+def _captures(node: ir.Node) -> bool:
+    """Return True if a node reads a value that an outer graph computes."""
+    sources = (i.producer() for i in node.inputs if i is not None)
+    return any(s is not None and s.graph is not node.graph and s.op_type != "Constant" for s in sources)
+
+
+_WRONG: dict[tuple[str, ...], Callable[[list[ir.Node]], bool]] = {
+    ("Pad_Fusion",): _pads_before_pools,
+    ("DivMulFusion", "LayerNormFusionL1", "LayerNormFusionL2", "SimplifiedLayerNormFusion"): _adds_dimensions,
+    ("QDQPropagationTransformer",): _dequantizes_for_branches,
+}
+
+
+def _producer(node: ir.Node) -> str:
+    before = node.inputs[0].producer() if node.inputs and node.inputs[0] is not None else None
+    return "" if before is None else before.op_type
+
+
+def _is_deep_number(value: ir.Value | None) -> bool:
+    known = constant(value)
+    return known is not None and known.size == 1 and len(known.shape) > 1

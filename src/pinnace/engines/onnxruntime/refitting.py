@@ -22,9 +22,9 @@ import numpy as np
 import onnx
 
 from pinnace.engines.onnxruntime import session
-from pinnace.engines.onnxruntime.compiling import encoded, refuse
+from pinnace.engines.onnxruntime.compilation import encoded, refuse
+from pinnace.engines.onnxruntime.engine import GRAPH, loaded
 from pinnace.engines.onnxruntime.executable import OnnxruntimeExecutable
-from pinnace.engines.onnxruntime.loading import GRAPH, loaded
 from pinnace.engines.onnxruntime.providers import chain
 from pinnace.engines.protocol import Compiled, Executable, FileWeight
 from pinnace.errors import EngineError
@@ -109,7 +109,6 @@ class _Optimized:
         return cls(compiled, folder, model, unchanged)
 
     def without(self, names: Collection[str]) -> bytes:
-        """The model with place holders for the weights of these names."""
         model = onnx.ModelProto()
         model.CopyFrom(self.model)
         for tensor in model.graph.initializer:

@@ -18,11 +18,11 @@ import openvino._pyopenvino as _pyopenvino
 from openvino import opset13 as opset
 from openvino.op import Constant
 
-from pinnace.engines import lasting
+from pinnace.engines import duration
 from pinnace.engines.folding_limits import allowance
 from pinnace.engines.openvino.guards import guard
 from pinnace.engines.openvino.precision import keep_halves, keep_wide, kept_compressed
-from pinnace.engines.openvino.spelling import respell
+from pinnace.engines.openvino.rewrites import rewrite
 from pinnace.engines.openvino.supported import free_shapes, unsupported
 from pinnace.engines.protocol import HALF_WEIGHTS, failures
 from pinnace.errors import EngineError, LackingKernelsError
@@ -117,8 +117,8 @@ def encoded(graph: Compilable, source: Source | None = None) -> OpenvinoModel:
     allowed = allowance(graph.model)
     if not (allowed.folds and allowed.fits) or allowed.max_result < _MIN_ALLOWANCE:
         raise EngineError(f"{graph.name}: constant folding by OpenVINO would exceed the bounds of a build")
-    lasting.note(graph.model, graph.interface.info)
-    respell(graph.model)
+    duration.record(graph.model, graph.interface.info)
+    rewrite(graph.model)
     variable = {name for v in graph.variable.values() for name in v.names}
     _read_within(graph.model, source)
     weights = _weights(graph.model.graph, variable, source)
@@ -150,7 +150,6 @@ def _weights(graph: ir.Graph, variable: Collection[str], source: Source | None) 
 
 
 def kept_wide(model: ir.Model) -> set[str]:
-    """Return the names of the results that a plan keeps in float32."""
     kept = (node for node in model.graph if node.meta.get(PLANNED) is ir.DataType.FLOAT)
     return {output.name for node in kept for output in node.outputs if output.name}
 

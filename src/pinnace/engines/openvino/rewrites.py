@@ -20,7 +20,7 @@ from pinnace.graph.walk import nodes
 _MIRRORED = {"Greater": "Less", "GreaterOrEqual": "LessOrEqual"}
 
 
-def respell(model: ir.Model) -> None:
+def rewrite(model: ir.Model) -> None:
     """Rewrite the nodes of a model without functions, also in nested graphs."""
     opset = opset_of(model)
     for node in list(nodes(model.graph)):

@@ -33,7 +33,7 @@ _REDUCED = {"ScatterElements": _FLOATS_ADDED, "ScatterND": _FLOATS_ADDED}
 _Types = Mapping[str, Mapping[str, list[str]]]
 
 
-def legalize(model: ir.Model, chain: Chain = ON_CPU) -> None:
+def cast_for_kernels(model: ir.Model, chain: Chain = ON_CPU) -> None:
     """Insert casts around the nodes of a model and of its nested graphs, and set the types of values."""
     others = tuple(name for name, _ in chain if name != CPU)
     lacking, opset = _types(), opset_of(model)
@@ -78,7 +78,6 @@ def _is_inlined(op_type: str, opset: int) -> bool:
 
 
 def _reduced(node: ir.Node) -> Mapping[str, ir.DataType]:
-    """Return the types to reduce in, by type variables."""
     first = node.inputs[0]
     wider = _REDUCED.get(node.op_type, {}).get(first.dtype) if first is not None and first.dtype else None
     reduces = node.attributes.get_string("reduction", "none") != "none"

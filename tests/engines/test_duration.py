@@ -6,7 +6,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from pinnace.engines import lasting
+from pinnace.engines import duration
 from pinnace.engines.protocol import BY_SHAPES
 
 HEAD = '<ir_version: 10, opset_import: ["": 20]> g '
@@ -34,5 +34,5 @@ LOOP = """(int64 n, float[2] x) => (float[2] y) {
 )  # fmt: skip
 def test_only_work_that_no_number_of_a_request_changes_is_known(text: str, known: bool) -> None:
     info: dict[str, str] = {}
-    lasting.note(ir.from_proto(onnx.parser.parse_model(HEAD + text)), info)
+    duration.record(ir.from_proto(onnx.parser.parse_model(HEAD + text)), info)
     assert bool(info[BY_SHAPES]) is known

@@ -24,7 +24,7 @@ _POSITIVE, _NOT_ZERO, _ANY = 2, 1, 0
 """Bounds of all elements of integers."""
 
 
-class Filled:
+class NonEmpty:
     """The values of a model that have elements if its inputs have, and the signs of its integers."""
 
     def __init__(self, model: ir.Model) -> None:
@@ -88,7 +88,6 @@ class Filled:
         return all(self.b.shape(y)[int(axis)] for y in node.outputs for axis in axes)
 
     def sign(self, value: ir.Value | None) -> int:
-        """Return what is known of the elements."""
         known = constant(value)
         if known is not None:
             return _sign(known)
@@ -129,42 +128,42 @@ def _const(value: ir.Value | None) -> list[float]:
     return [] if known is None else known.reshape(-1).tolist()
 
 
-def _slice(filled: Filled, node: ir.Node, given: list[ir.Value]) -> bool:
+def _slice(nonempty: NonEmpty, node: ir.Node, given: list[ir.Value]) -> bool:
     """Return True for a Slice from the front to an end that is positive, or of known size."""
-    if given[0] not in filled:
+    if given[0] not in nonempty:
         return False
-    if len(given) > 2 and filled.sign(given[2]) == _POSITIVE and set(_const(given[1])) == {0}:
-        return len(given) < 5 or filled.sign(given[4]) == _POSITIVE
+    if len(given) > 2 and nonempty.sign(given[2]) == _POSITIVE and set(_const(given[1])) == {0}:
+        return len(given) < 5 or nonempty.sign(given[4]) == _POSITIVE
     axes = _const(given[3]) if len(given) > 3 else node.attributes.get_ints("axes", ())
-    return bool(axes) and filled.keeps(node, axes)
+    return bool(axes) and nonempty.keeps(node, axes)
 
 
-def _split(filled: Filled, node: ir.Node, given: list[ir.Value]) -> bool:
-    sizes = len(given) > 1 and filled.sign(given[1]) == _POSITIVE
-    return given[0] in filled and (sizes or filled.keeps(node, [node.attributes.get_int("axis", 0)]))
+def _split(nonempty: NonEmpty, node: ir.Node, given: list[ir.Value]) -> bool:
+    sizes = len(given) > 1 and nonempty.sign(given[1]) == _POSITIVE
+    return given[0] in nonempty and (sizes or nonempty.keeps(node, [node.attributes.get_int("axis", 0)]))
 
 
-def _range(filled: Filled, node: ir.Node, given: list[ir.Value]) -> bool:
-    return _const(given[0]) == [0] and _const(given[2]) == [1] and filled.sign(given[1]) == _POSITIVE
+def _range(nonempty: NonEmpty, node: ir.Node, given: list[ir.Value]) -> bool:
+    return _const(given[0]) == [0] and _const(given[2]) == [1] and nonempty.sign(given[1]) == _POSITIVE
 
 
-def _repeats(filled: Filled, node: ir.Node, given: list[ir.Value]) -> bool:
-    return given[0] in filled and len(given) > 1 and filled.sign(given[1]) > _ANY
+def _repeats(nonempty: NonEmpty, node: ir.Node, given: list[ir.Value]) -> bool:
+    return given[0] in nonempty and len(given) > 1 and nonempty.sign(given[1]) > _ANY
 
 
-def _pads(filled: Filled, node: ir.Node, given: list[ir.Value]) -> bool:
+def _pads(nonempty: NonEmpty, node: ir.Node, given: list[ir.Value]) -> bool:
     pads = _const(given[1]) if len(given) > 1 else node.attributes.get_ints("pads", [-1])
-    return given[0] in filled and bool(pads) and min(pads) >= 0
+    return given[0] in nonempty and bool(pads) and min(pads) >= 0
 
 
-def _resize(filled: Filled, node: ir.Node, given: list[ir.Value]) -> bool:
+def _resize(nonempty: NonEmpty, node: ir.Node, given: list[ir.Value]) -> bool:
     last = _const(given[-1])
-    return given[0] in filled and (filled.sign(given[-1]) > _ANY or (bool(last) and min(last) >= 1))
+    return given[0] in nonempty and (nonempty.sign(given[-1]) > _ANY or (bool(last) and min(last) >= 1))
 
 
-def _window(filled: Filled, node: ir.Node, given: list[ir.Value]) -> bool:
+def _window(nonempty: NonEmpty, node: ir.Node, given: list[ir.Value]) -> bool:
     """Return True for windows that fit into an image of one pixel with its padding."""
-    return given[0] in filled and not windows_may_exceed(filled.b, node)
+    return given[0] in nonempty and not windows_may_exceed(nonempty.b, node)
 
 
 def windows_may_exceed(b: Builder, node: ir.Node) -> bool:
@@ -184,14 +183,14 @@ def windows_may_exceed(b: Builder, node: ir.Node) -> bool:
     return any(r > (1 if n is None else n) + p + q for r, p, q, n in along)
 
 
-_Gives = Callable[[Filled, ir.Node, list[ir.Value]], bool]
+_Gives = Callable[[NonEmpty, ir.Node, list[ir.Value]], bool]
 
 _GIVES: Mapping[str, _Gives] = {
     **dict.fromkeys(("AveragePool", "Conv", "LpPool", "MaxPool"), _window),
     **dict.fromkeys(("Expand", "Tile", "TopK"), _repeats),
-    "Concat": lambda filled, _, given: any(value in filled for value in given),
-    "ConstantOfShape": lambda filled, _, given: filled.sign(given[0]) > _ANY,
-    "OneHot": lambda filled, _, given: given[0] in filled and filled.sign(given[1]) == _POSITIVE,
+    "Concat": lambda nonempty, _, given: any(value in nonempty for value in given),
+    "ConstantOfShape": lambda nonempty, _, given: nonempty.sign(given[0]) > _ANY,
+    "OneHot": lambda nonempty, _, given: given[0] in nonempty and nonempty.sign(given[1]) == _POSITIVE,
     "Pad": _pads,
     "Range": _range,
     "Resize": _resize,
