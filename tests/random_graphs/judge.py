@@ -15,7 +15,7 @@ from tests.random_graphs.dress import Case
 
 from pinnace import Context, Model, ModelType, errors
 from pinnace.cache.store import OFF
-from pinnace.engines.onnxruntime import compiling, keeping
+from pinnace.engines.onnxruntime import compilation, export
 
 _RELATIVE = {"float16": 4e-3, "float32": 2e-5, "float64": 1e-11}
 _ABSOLUTE = {"float16": 1e-3, "float32": 1e-6, "float64": 1e-13}
@@ -123,9 +123,9 @@ def by_pinnace(case: Case, turn: Turn) -> tuple[list[np.ndarray], str, str]:
     context.cpu.thread_num = 1
     context.cpu.provider = turn.engine
     model = Model()
-    off = nullcontext() if turn.rules else patch.object(compiling, "rewrite", lambda *_: None)
+    off = nullcontext() if turn.rules else patch.object(compilation, "rewrite", lambda *_: None)
     kept = patch.dict(os.environ, PINNACE_CACHE_DIR=turn.cache, PINNACE_CACHE_KEEP="before")
-    small = patch.object(keeping, "SMALL", _SMALL)
+    small = patch.object(export, "SMALL", _SMALL)
     with kept, small, off, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.build_from_buffer(case.model.SerializeToString(), ModelType.ONNX, context)
