@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from pathlib import Path
+
+from page import ROOT, write_or_check
 
 from pinnace.options.table import CONTEXT, PLACES, SECTIONS, Option
 
-ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "configuration.md"
 
 HEAD = """\
@@ -32,17 +32,6 @@ GPU; simulated devices are those of `PINNACE_SIMULATE` ([Devices](devices.md)).
 
 """
 COLUMNS = "CPU", "CUDA", "TensorRT", "Ascend", "simulated GPU", "simulated Ascend"
-
-
-def main(arguments: list[str]) -> int:
-    page = render()
-    if "--check" not in arguments:
-        PAGE.write_text(page, encoding="utf-8")
-        return 0
-    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == page:
-        return 0
-    print(f"{PAGE.relative_to(ROOT)} is not current: run python tools/pages/make_configuration_table.py")
-    return 1
 
 
 def render() -> str:
@@ -75,4 +64,4 @@ def row(name: str, option: Option) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(write_or_check(PAGE, render()))

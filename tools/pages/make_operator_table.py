@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+from page import ROOT, write_or_check
 
 import pinnace.ops  # noqa: F401  (fills the table)
 from pinnace import formats
@@ -28,7 +29,6 @@ from pinnace.ops.table import Primitive
 from pinnace.program import Dialect, Program
 from pinnace.weights.source import Source
 
-ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "operators.md"
 GOLDENS = ROOT / "tests" / "data"
 
@@ -87,17 +87,6 @@ class Evidence:
 
     types: set[str] = field(default_factory=set)
     files: set[str] = field(default_factory=set)
-
-
-def main(arguments: list[str]) -> int:
-    page = render()
-    if "--check" not in arguments:
-        PAGE.write_text(page, encoding="utf-8")
-        return 0
-    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == page:
-        return 0
-    print(f"{PAGE.relative_to(ROOT)} is not current: run python tools/pages/make_operator_table.py")
-    return 1
 
 
 def render() -> str:
@@ -239,4 +228,4 @@ def programs() -> Iterator[tuple[Path, Program]]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(write_or_check(PAGE, render()))

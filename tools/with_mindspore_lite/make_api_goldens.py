@@ -15,6 +15,8 @@ import json
 import os
 import sys
 
+from isolated import isolated
+
 
 def show(value):
     """A value as JSON: plain things as they are, arrays as lists, the rest as str."""
@@ -45,20 +47,6 @@ def run(code, names):
         return {"code": code, "error": type(error).__name__, "message": str(error)}
 
 
-def isolated(code, names):
-    """Run one case in a child process."""
-    read, write = os.pipe()
-    child = os.fork()
-    if not child:
-        os.write(write, json.dumps(run(code, names)).encode())
-        os._exit(0)
-    os.close(write)
-    with os.fdopen(read, "rb") as pipe:
-        answer = pipe.read()
-    status = os.waitpid(child, 0)[1]
-    return json.loads(answer.decode()) if answer else {"code": code, "crash": status & 127}
-
-
 def main(folder):
     import mindspore_lite as m
     import numpy as np
@@ -66,7 +54,11 @@ def main(folder):
     names = {"m": m, "np": np, "__file__": __file__}
     names["ADD"], names["DENSE"] = (os.path.join(folder, name + ".mindir") for name in ("add", "dense"))
     with open(os.path.join(folder, "cases.txt")) as file:
-        cases = [isolated(line.strip(), dict(names)) for line in file]
+        codes = [line.strip() for line in file]
+    cases = []
+    for code in codes:
+        answer, crash = isolated(run, code, dict(names))
+        cases.append(answer or {"code": code, "crash": crash})
     with open(os.path.join(folder, "goldens.json"), "w") as file:
         json.dump({"peer": "mindspore_lite " + m.__version__, "cases": cases}, file, indent=1)
         file.write("\n")

@@ -204,12 +204,9 @@ def _forward(process: subprocess.Popen[str], rank: int | None, show: Print) -> l
     def forward(stream: IO[str], is_error: bool) -> None:
         for line in stream:
             tagged = _TAGGED.fullmatch(line)
-            if tagged:
-                show(int(tagged[1]), is_error, tagged[2])
-            else:
-                show(rank, is_error, line)
+            show(int(tagged[1]) if tagged else rank, is_error, tagged[2] if tagged else line)
 
-    pairs = [(stream, error) for stream, error in ((process.stdout, False), (process.stderr, True)) if stream]
+    pairs = ((process.stdout, False), (process.stderr, True))
     threads = [threading.Thread(target=forward, args=pair, daemon=True) for pair in pairs]
     for thread in threads:
         thread.start()
@@ -222,7 +219,5 @@ def _join(threads: Sequence[threading.Thread]) -> None:
 
 
 def _free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port: int = listening.getsockname()[1]
-        return port
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])

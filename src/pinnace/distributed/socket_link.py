@@ -68,14 +68,11 @@ class Peer:
 
     def _send(self) -> None:
         while self._to_send:
-            self._sent(self._connection.sendmsg(self._to_send[:16]))
-
-    def _sent(self, count: int) -> None:
-        while count >= len(self._to_send[0]):
-            count -= len(self._to_send.pop(0))
-            if not self._to_send:
-                return
-        self._to_send[0] = self._to_send[0][count:]
+            count = self._connection.sendmsg(self._to_send[:16])
+            while self._to_send and count >= len(self._to_send[0]):
+                count -= len(self._to_send.pop(0))
+            if count:
+                self._to_send[0] = self._to_send[0][count:]
 
     @property
     def _receives(self) -> bool:
@@ -83,18 +80,14 @@ class Peer:
 
     def _receive(self) -> None:
         while self._receives:
-            self._received()
-
-    def _received(self) -> None:
-        count = self._connection.recv_into(self._missing)
-        if not count:
-            raise self._closed()
-        self._missing = self._missing[count:]
-        if len(self._missing):
-            return
-        body = self._head[:0] if self._is_body else self._place(*_HEAD.unpack(self._head))
-        self._is_body = len(body) > 0
-        self._missing = body if self._is_body else self._head
+            count = self._connection.recv_into(self._missing)
+            if not count:
+                raise self._closed()
+            self._missing = self._missing[count:]
+            if not len(self._missing):
+                body = self._head[:0] if self._is_body else self._place(*_HEAD.unpack(self._head))
+                self._is_body = len(body) > 0
+                self._missing = body if self._is_body else self._head
 
     def _closed(self) -> ConnectionError:
         return ConnectionError(f"rank {self.rank} closed the connection")
