@@ -13,9 +13,9 @@ from onnx import TensorProto, helper
 import pinnace
 from pinnace.errors import ConfigError, DataMismatchError, PinnaceWarning
 from pinnace.options.effects import with_settings
-from pinnace.options.forms import Number, TextFormat, Words
 from pinnace.options.settings import Settings
 from pinnace.options.table import CONTEXT, PLACES, SECTIONS, Option
+from pinnace.options.values import Number, TextFormat, Words
 from pinnace.shapes import flattened, written
 from pinnace.tensors.gears import limited
 from pinnace.types import DataType, Port

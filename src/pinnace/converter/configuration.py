@@ -15,10 +15,10 @@ from pinnace.converter.splitting import take_pairs
 from pinnace.errors import ConfigError, NotSupportedError, warn
 from pinnace.options.context import Context
 from pinnace.options.effects import FilledContext
-from pinnace.options.forms import Number, TextFormat, Words
 from pinnace.options.setting import given
 from pinnace.options.settings import Settings
 from pinnace.options.table import SECTIONS
+from pinnace.options.values import Number, TextFormat, Words
 from pinnace.quantization.calibration import Calibration
 from pinnace.quantization.files import Quantization
 from pinnace.shapes import named_shapes

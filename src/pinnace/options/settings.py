@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from pinnace.errors import ArgumentTypeError, ConfigError, warn
 from pinnace.options.arguments import check_sections, check_type
-from pinnace.options.forms import Words
 from pinnace.options.table import AFTER, KEEPS, SECTIONS
+from pinnace.options.values import Words
 
 if TYPE_CHECKING:
     import configparser

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from pinnace.options.forms import BATCHES, DIMS, NAMED_SHAPES, RANGES, Number, TextFormat, Words
+from pinnace.options.values import BATCHES, DIMS, NAMED_SHAPES, RANGES, Number, TextFormat, Words
 
 PLACES = ("cpu", "cuda", "tensorrt", "ascend", "simulated gpu", "simulated ascend")
 """Kinds of target that options distinguish."""

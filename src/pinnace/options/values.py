@@ -1,4 +1,4 @@
-"""Forms that the values of options have."""
+"""Checks of the values of options."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class Number(NamedTuple):
 
 
 class TextFormat(NamedTuple):
-    """Text like `example`; `put` converts it for `pinnace.shapes`, or raises ValueError."""
+    """Text like `example`; `normalized` converts it for `pinnace.shapes`, or raises ValueError."""
 
     example: str
-    put: Callable[[str], str]
+    normalized: Callable[[str], str]
 
     def __str__(self) -> str:
         return f"`{self.example}`"
@@ -52,30 +52,17 @@ class TextFormat(NamedTuple):
     def read(self, place: str, value: str) -> str:
         """Convert the text; "" if there is none. Raises `ConfigError` for another form."""
         try:
-            return self.put(value) if value else ""
+            return self.normalized(value) if value else ""
         except ValueError as error:
             raise ConfigError(f"{place}={value!r}: {error}") from None
 
 
-def _shapes(text: str) -> str:
-    shapes.named_shapes(text)
+def _checked(text: str, parse: Callable[[str], object]) -> str:
+    parse(text)
     return text
 
 
-def _sizes(text: str) -> str:
-    shapes.sizes(text)
-    return text
-
-
-def _brackets(text: str) -> str:
-    return _sizes(shapes.flattened(text))
-
-
-def _batches(text: str) -> str:
-    return _sizes(text.replace(",", ";"))
-
-
-NAMED_SHAPES = TextFormat("x:[-1,3,224];y:[1,8]", _shapes)
-RANGES = TextFormat("[1~4],[8]", _brackets)
-DIMS = TextFormat("64,64;96,96", _sizes)
-BATCHES = TextFormat("1,2,4", _batches)
+NAMED_SHAPES = TextFormat("x:[-1,3,224];y:[1,8]", lambda text: _checked(text, shapes.named_shapes))
+RANGES = TextFormat("[1~4],[8]", lambda text: _checked(shapes.flattened(text), shapes.sizes))
+DIMS = TextFormat("64,64;96,96", lambda text: _checked(text, shapes.sizes))
+BATCHES = TextFormat("1,2,4", lambda text: _checked(text.replace(",", ";"), shapes.sizes))
