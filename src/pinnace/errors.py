@@ -58,10 +58,19 @@ def warn(message: str) -> None:
     frame = sys._getframe()
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in _NOT_CALLERS:
         frame = frame.f_back
-    module, known = frame.f_globals.get("__name__"), frame.f_globals.setdefault("__warningregistry__", {})
+    module, registry = frame.f_globals.get("__name__"), frame.f_globals.setdefault("__warningregistry__", {})
     warnings.warn_explicit(
-        message, PinnaceWarning, frame.f_code.co_filename, frame.f_lineno, module, registry=known
+        message, PinnaceWarning, frame.f_code.co_filename, frame.f_lineno, module, registry=registry
     )
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return the end of a message that suggests the most similar of these names, "" if none is similar."""
+    import difflib  # for typing errors only
+
+    lower = {other.lower(): other for other in names}
+    near = difflib.get_close_matches(name.lower(), lower, n=1)
+    return f"; did you mean {lower[near[0]]!r}?" if near else ""
 
 
 class ArgumentTypeError(PinnaceError, TypeError):

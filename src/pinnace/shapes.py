@@ -26,8 +26,8 @@ def is_free(shape: Shape) -> bool:
 
 def named(shape: Shape, names: Sequence[str]) -> str:
     """Return a shape as text, with free dimensions by name where they have one: "[batch, 3]"."""
-    known = names if len(names) == len(shape) else ("",) * len(shape)
-    dims = (shown(n) if size == -1 and n else str(size) for size, n in zip(shape, known, strict=True))
+    labels = names if len(names) == len(shape) else ("",) * len(shape)
+    dims = (shown(n) if size == -1 and n else str(size) for size, n in zip(shape, labels, strict=True))
     return f"[{', '.join(dims)}]"
 
 

@@ -63,10 +63,10 @@ class DataType(Enum):
         if found is not None:
             return found
         try:
-            known = np.dtype(dtype)
-            if known.kind == "U":
+            exact = np.dtype(dtype)
+            if exact.kind == "U":
                 return cls.STRING
-            return cls.BFLOAT16 if known.name == "bfloat16" else _FROM_NUMPY[known]
+            return cls.BFLOAT16 if exact.name == "bfloat16" else _FROM_NUMPY[exact]
         except (KeyError, TypeError):
             raise ValueError(f"no DataType for numpy dtype {dtype!r}") from None
 

@@ -66,9 +66,9 @@ def group_of(collective: Collective, groups: Mapping[str, Ranks], size: int, ran
         raise ConfigError(f"{collective}: names a rank that is not among the {len(group)} of its group")
     _check_size(collective, len(group))
     if collective.own not in (-1, group.index(rank)):
-        whose = group[collective.own] if collective.own < len(group) else collective.own
+        owner = group[collective.own] if collective.own < len(group) else collective.own
         raise ConfigError(
-            f"{collective}: the file is the part of rank {whose}, but this is rank {rank}: ranks have each "
+            f"{collective}: the file is the part of rank {owner}, but this is rank {rank}: ranks have each "
             f"other's files"
         )
     return group

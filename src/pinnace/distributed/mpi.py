@@ -87,8 +87,10 @@ class Mpi(Communicator):
 
         def report(number: int, frame: FrameType | None) -> None:
             ended = self.watchdog.ended()
-            who = f"; {named(ended)} has ended" if ended else ""
-            print(f"pinnace: mpirun ends rank {self.rank} in {self.watchdog.operation}{who}", file=sys.stderr)
+            cause = f"; {named(ended)} has ended" if ended else ""
+            print(
+                f"pinnace: mpirun ends rank {self.rank} in {self.watchdog.operation}{cause}", file=sys.stderr
+            )
             sys.stderr.flush()
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGTERM)

@@ -131,8 +131,8 @@ class Watchdog:
         """Return the error for a wait that took too long; it names the ranks that are behind."""
         own = self._rows[self.rank, _STEP]
         behind = [r for r in ranks if self._rows[r, _PROCESS] and self._rows[r, _STEP] < own]
-        who = named(behind) if behind else "others"
-        return self.broken(f"rank {self.rank} has waited {self.seconds:g} s for {who} in")
+        missing = named(behind) if behind else "others"
+        return self.broken(f"rank {self.rank} has waited {self.seconds:g} s for {missing} in")
 
     def lost(self, error: Exception) -> DistributedError:
         """Return the error for an exception of a communicator, after looking whether a rank has ended."""

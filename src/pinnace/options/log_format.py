@@ -58,15 +58,15 @@ def start() -> None:
 def as_event(line: str, event: str, **fields: object) -> str:
     """Return a line of another process's stderr as an event: as it is if it is one, else as its message."""
     try:
-        said = json.loads(line)
+        found = json.loads(line)
     except ValueError:
-        said = None
-    if not isinstance(said, dict) or "event" not in said:
+        found = None
+    if not isinstance(found, dict) or "event" not in found:
         import logging
 
         given = {"name": "pinnace.process", "levelno": INFO, "levelname": "INFO", "event": event, **fields}
-        said = _fields(logging.makeLogRecord({"msg": line.rstrip("\n"), **given}))
-    return json.dumps({**said, **fields}, default=str)
+        found = _fields(logging.makeLogRecord({"msg": line.rstrip("\n"), **given}))
+    return json.dumps({**found, **fields}, default=str)
 
 
 class _Lines(io.TextIOBase):
@@ -104,10 +104,10 @@ def _formatter(chosen: str) -> Formatter:
 
     class JsonLines(logging.Formatter):
         def format(self, record: LogRecord) -> str:
-            said = _fields(record)
+            fields = _fields(record)
             if record.exc_info:
-                said["traceback"] = self.formatException(record.exc_info)
-            return json.dumps(said, default=str)
+                fields["traceback"] = self.formatException(record.exc_info)
+            return json.dumps(fields, default=str)
 
     text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
     return JsonLines() if chosen == JSON else text
@@ -119,14 +119,14 @@ def _fields(record: LogRecord) -> dict[str, Any]:
     from datetime import datetime
 
     rank = launched("rank", -1)
-    known = {*vars(logging.makeLogRecord({})), "message", "asctime"}
+    standard = {*vars(logging.makeLogRecord({})), "message", "asctime"}
     return {
         "time": datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds"),
         "level": record.levelname,
         "logger": record.name,
         "event": "log",
         **({"rank": rank} if rank >= 0 else {}),
-        **{name: value for name, value in vars(record).items() if name not in known},
+        **{name: value for name, value in vars(record).items() if name not in standard},
         "message": record.getMessage(),
     }
 

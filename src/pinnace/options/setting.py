@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pinnace.errors import warn
+from pinnace.errors import did_you_mean, warn
 
 
 class Options:
@@ -13,11 +13,7 @@ class Options:
 
     def __setattr__(self, name: str, value: object) -> None:
         if not name.startswith("_") and not hasattr(self, name):
-            import difflib  # for typing errors only
-
-            known = [option for option in dir(self) if not option.startswith("_")]
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(name, (option for option in dir(self) if not option.startswith("_")))
             warn(f"{type(self).__name__} has no option {name!r}, it has no effect{hint}")
         super().__setattr__(name, value)
 

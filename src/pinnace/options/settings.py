@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from pinnace.errors import ArgumentTypeError, ConfigError, warn
+from pinnace.errors import ArgumentTypeError, ConfigError, did_you_mean, warn
 from pinnace.options.arguments import check_sections, check_type
 from pinnace.options.table import AFTER, KEEPS, SECTIONS
 from pinnace.options.values import Words
@@ -54,12 +54,12 @@ class Settings:
         sources = [(path, sections_of(path))] if path else []
         if options:
             sources.append((name, _nested(options, name)))
-        merged: dict[str, dict[str, str]] = {}
+        combined: dict[str, dict[str, str]] = {}
         for origin, sections in sources:
             for section, values in _normalized(origin, sections).items():
                 _check(origin, section, values)
-                merged.setdefault(section, {}).update(values)
-        return cls(merged, os.path.dirname(path))
+                combined.setdefault(section, {}).update(values)
+        return cls(combined, os.path.dirname(path))
 
     def get(self, section: str, key: str, default: str = "") -> str:
         return self.sections.get(section, {}).get(key, default)
@@ -202,17 +202,17 @@ def _normalized(origin: str, sections: Mapping[str, Mapping[str, str]]) -> dict[
 
     Raises `ConfigError` for a key that is given twice in spellings that differ in case.
     """
-    merged: dict[str, dict[str, str]] = {}
+    normalized: dict[str, dict[str, str]] = {}
     for name, values in sections.items():
-        section = _spelled(name, [*SECTIONS, *merged])
+        section = _spelled(name, [*SECTIONS, *normalized])
         keys = SECTIONS[section].keys if section in SECTIONS else ()
-        clean = merged.setdefault(section, {})
+        clean = normalized.setdefault(section, {})
         for given, value in values.items():
             key = _spelled(given, keys)
             if key in clean:
                 raise ConfigError(f"{origin}: key {key!r} is given twice in [{section}], but for its case")
             clean[key] = _unquote(value)
-    return merged
+    return normalized
 
 
 def _nested(options: Mapping[str, object], name: str) -> dict[str, dict[str, str]]:
@@ -244,7 +244,7 @@ def _add(nested: dict[str, Any], section: str, values: Mapping[str, Any], name: 
 
 def _check(origin: str, section: str, values: Mapping[str, str]) -> None:
     if section not in SECTIONS:
-        warn(f"{origin}: unknown section [{section}] is ignored{_nearest(section, SECTIONS)}")
+        warn(f"{origin}: unknown section [{section}] is ignored{did_you_mean(section, SECTIONS)}")
         return
     if section == "execution_plan":
         _check_plan(origin, values)
@@ -252,7 +252,7 @@ def _check(origin: str, section: str, values: Mapping[str, str]) -> None:
     for key, value in values.items():
         option = table.option(key)
         if option is None:
-            warn(f"{origin}: unknown key {key!r} in [{section}] is ignored{_nearest(key, table.keys)}")
+            warn(f"{origin}: unknown key {key!r} in [{section}] is ignored{did_you_mean(key, table.keys)}")
         elif option.values is not None:
             option.values.read(f"{origin}: [{section}] {key}", value)
 
@@ -273,17 +273,9 @@ def _plan_type(value: str) -> str | None:
     return kind if key.strip().lower() == "data_type" and kind in _PLAN_TYPES else None
 
 
-def _spelled(name: str, known: Iterable[str]) -> str:
+def _spelled(name: str, names: Iterable[str]) -> str:
     """Return a name in the table's spelling: MindSpore's pages write `model_File` and `serialize_Path`."""
-    return next((word for word in known if word.lower() == name.lower()), name)
-
-
-def _nearest(word: str, known: Iterable[str]) -> str:
-    import difflib  # for typing errors only
-
-    lower = {name.lower(): name for name in known}
-    near = difflib.get_close_matches(word.lower(), lower, n=1)
-    return f"; did you mean {lower[near[0]]!r}?" if near else ""
+    return next((word for word in names if word.lower() == name.lower()), name)
 
 
 def _unquote(value: str) -> str:

@@ -63,10 +63,10 @@ class Target:
         return self.input_shape, self.dynamic_dims, self.dynamic_dims_option
 
     @classmethod
-    def of_message(cls, told: Mapping[str, Any]) -> Target:
+    def of_message(cls, fields: Mapping[str, Any]) -> Target:
         """Return the target whose `asdict` became JSON on the way."""
-        lists = {key: tuple(map(_tuple, told[key])) for key in ("cores", "options")}
-        return cls(**{**told, **lists})
+        lists = {key: tuple(map(_tuple, fields[key])) for key in ("cores", "options")}
+        return cls(**{**fields, **lists})
 
 
 def _tuple(value: object) -> object:

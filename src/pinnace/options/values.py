@@ -19,8 +19,8 @@ class Words(NamedTuple):
 
     def read(self, place: str, value: str) -> str:
         if value not in self.words:
-            known = ", ".join(word or '""' for word in sorted(self.words))
-            raise ConfigError(f"{place} must be one of {known}, but got {value!r}")
+            choices = ", ".join(word or '""' for word in sorted(self.words))
+            raise ConfigError(f"{place} must be one of {choices}, but got {value!r}")
         return value
 
 
