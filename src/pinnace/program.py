@@ -2,7 +2,7 @@
 
 MindSpore graphs contain what ONNX cannot express: tuples, None, scalars, monads, functions as values. So a
 reader of `formats/` returns a `Program`, a plain record that does not depend on operators, and
-`compiler.lower` turns it into an `onnx_ir.Model` through the primitive table. Passes work on `onnx_ir.Model`
+`lowering` turns it into an `onnx_ir.Model` through the primitive table. Passes work on `onnx_ir.Model`
 only.
 """
 

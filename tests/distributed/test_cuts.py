@@ -213,6 +213,18 @@ def test_one_sum_is_enough(tmp_path, name):
     assert [one.collectives for one in shard(tmp_path / f"{name}.onnx", 2, tmp_path, "tensor")] == [1, 1]
 
 
+def test_comparisons_of_free_sizes_are_left_to_the_run(tmp_path):
+    nodes = [
+        *(FIRST, op("Shape", "x", "n", end=1), op("Less", "n many", "few")),
+        *(op("Relu", "a", "r"), op("Where", "few a r", "b"), LAST),
+    ]
+    free = {"inputs": [of("x", ["n", 32])], "outputs": [of("y", ["n", 32])]}
+    write(tmp_path, "few", nodes, weights=(W1, W2, ints("many", 100)), **free)
+    shard(tmp_path / "few.onnx", 2, tmp_path, "tensor")
+    part = onnx.load(tmp_path / "few_0.onnx", load_external_data=False)
+    assert "Less" in {node.op_type for node in part.graph.node}
+
+
 PIPELINE = {
     "an_input_is_an_output": ([FIRST, op("Relu", "a", "b"), LAST], {"outputs": (Y, X)}),
     "branch_of_another_rank": ([FIRST, *chooses("a"), LAST], {}),
