@@ -254,7 +254,7 @@ def test_ports_of_any_rank(tmp_path):
     assert parts == 2
 
 
-def test_what_depends_on_all_rows_cannot_be_joined(tmp_path):
+def test_results_that_depend_on_all_rows_cannot_be_joined(tmp_path):
     nodes = [helper.make_node("ReduceSum", ["x"], ["y"], keepdims=0)]
     path = saved(tmp_path / "sum.onnx", nodes, [("x", ["n", WIDTH])], [("y", [])])
     with pytest.raises(DataMismatchError, match="'y' has no batch"):
@@ -322,7 +322,7 @@ def test_a_time_limit(busy, slow):
     until(lambda: not busy.stats().busy)  # the one that was given up, whose results are mapped at its end
 
 
-def test_what_is_given_up_is_stopped_and_what_comes_after_it_is_not(endless):
+def test_run_is_stopped_when_its_request_is_given_up_and_the_next_is_not(endless):
     """The second may be in the device's process, and must not begin there."""
     x = np.arange(4, dtype=np.float32)
     long, short = [np.array(1 << 62), x], [np.array(2), x]
@@ -424,7 +424,7 @@ def test_nothing_is_left(free):
     subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], check=True)
 
 
-def test_what_is_done_is_not_held(two):
+def test_finished_request_is_not_held(two):
     """Threads that wait for the next request kept data of the last one, and by its callbacks the model."""
 
     class Mine:

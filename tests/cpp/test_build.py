@@ -41,7 +41,7 @@ def test_a_built_library_is_kept(built):
     assert (built.folder / "lib" / "libmindspore-lite.so").stat().st_mtime_ns == before
 
 
-def test_what_is_missing_is_named(tmp_path, monkeypatch):
+def test_missing_parts_of_a_build_are_named(tmp_path, monkeypatch):
     with pytest.raises(BuildError, match=r"no C\+\+ compiler 'nowhere' \(CXX\): install g\+\+"):
         build(tmp_path, {"CXX": "nowhere"})
     compiler = {"CXX": "true"}

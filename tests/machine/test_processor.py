@@ -67,7 +67,7 @@ def test_caches(monkeypatch, tmp_path):
     ("limit", "left"),
     [("avx2", {"avx2"}), ("AVX512_CORE_VNNI", {"avx2", "avx512f", "avx512_vnni"}), ("AVX10_9", set())],
 )
-def test_what_limits_onednn_is_left_out(cpuinfo, monkeypatch, limit, left):
+def test_features_beyond_the_limit_of_onednn_are_left_out(cpuinfo, monkeypatch, limit, left):
     cpuinfo(X86)
     whole, of_cpuid = processor.features(), processor.features_of_cpuid()
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", limit)

@@ -63,7 +63,7 @@ def test_a_batch_is_run_at_once_when_it_is_full(dense):
         assert runner.stats().batches == 2
 
 
-def test_who_comes_alone_waits_no_longer_than_it_was_said(dense):
+def test_lone_request_waits_no_longer_than_max_queue_delay(dense):
     with started(dense, delay=1000) as runner:
         (y,) = runner.predict([np.ones((1, 16), np.float32)], timeout=LONG)
         np.testing.assert_allclose(np.asarray(y)[0], W.sum(0), rtol=1e-5)

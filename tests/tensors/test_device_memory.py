@@ -177,7 +177,7 @@ def test_numpy_and_dlpack_get_a_copy():
     assert tensor.__dlpack_device__() == (1, 0)  # 1 is kDLCPU of dlpack.h
 
 
-def test_what_a_device_cannot_hold():
+def test_data_that_a_device_cannot_hold_is_refused():
     with pytest.raises(ArgumentTypeError, match=r"text cannot be on gpu:0"):
         Tensor(np.array(["a"], object), device="gpu")
     with pytest.raises(ModelStateError, match="free dimensions"):

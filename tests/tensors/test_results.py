@@ -14,7 +14,7 @@ KIND = (1, 1 << 16), FLOATS
 WIDE = '<ir_version: 10, opset_import: ["": 20]> g (float[1,65536] x) => (float[1,65536] y) {y = Neg(x)}'
 
 
-def test_what_nobody_has_is_used_again():
+def test_memory_of_a_dropped_result_is_used_again():
     results = Results([KIND, ((3,), FLOATS)])
     large, small = results.new()
     where = large.ctypes.data
@@ -26,7 +26,7 @@ def test_what_nobody_has_is_used_again():
 @pytest.mark.parametrize(
     "hold", [np.asarray, memoryview, lambda x: x[0, 5:7], lambda x: x.__dlpack__(), lambda x: x.ctypes]
 )
-def test_what_somebody_has_is_left_alone(hold):
+def test_memory_of_a_referenced_result_is_not_used(hold):
     results = Results([KIND])
     made = results.new()[0]
     where, held = made.ctypes.data, hold(made)

@@ -91,8 +91,8 @@ def _described(number: int, information: Path) -> Card:
         text = information.read_text(encoding="utf-8", errors="replace")
     except OSError:
         text = ""
-    said = dict(re.findall(r"^([^:\n]+):\s*(.*?)\s*$", text, re.MULTILINE))
-    return Card("gpu", number, said.get("Model", "NVIDIA GPU"), 0, said.get("GPU UUID", ""))
+    fields = dict(re.findall(r"^([^:\n]+):\s*(.*?)\s*$", text, re.MULTILINE))
+    return Card("gpu", number, fields.get("Model", "NVIDIA GPU"), 0, fields.get("GPU UUID", ""))
 
 
 def _output(program: str, arguments: Sequence[str]) -> str:

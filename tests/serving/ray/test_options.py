@@ -70,7 +70,7 @@ def test_ray_is_imported_by_nobody_who_does_not_ask():
         (lambda c: None, {"pids": "12"}, "weights lent"),
     ],
 )
-def test_what_a_cluster_cannot_keep(change, settings, named):
+def test_options_that_a_cluster_lacks_are_refused(change, settings, named):
     context = on_ray()
     change(context)
     options = Settings.load(options=settings)

@@ -241,7 +241,7 @@ def test_a_runner_gets_its_files_once_a_node(context, tmp_path, caches, monkeypa
     runner.close()
 
 
-def test_what_cannot_be_built(context, model, tmp_path):
+def test_model_that_cannot_be_built_is_refused(context, model, tmp_path):
     nodes = [helper.make_node("NoSuch", ["x"], ["y"])]
     strange = saved(tmp_path / "strange.onnx", nodes, [("x", [1])], [("y", [1])])
     with pytest.raises(UnsupportedModelError, match="NoSuch x1"):

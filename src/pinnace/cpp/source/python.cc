@@ -172,7 +172,7 @@ Status Failure() {
                   Text(PyTuple_GetItem(status.get(), 1)));
   } catch (const Raised &) {
     PyErr_Clear();
-    return Status(kLiteError, "an error that cannot be told");
+    return Status(kLiteError, "an error that cannot be described");
   }
 }
 

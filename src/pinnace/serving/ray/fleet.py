@@ -77,15 +77,15 @@ class ActorReplica(Replica):
         try:
             # Ray restarts a dead actor: this call waits until it is placed, however long that takes.
             ray.get(self.actor.node.options(max_task_retries=-1).remote())
-            said: Message = ray.get(self.actor.build.remote(None))
-            if said == LACKING:
-                said = ray.get(self.actor.build.remote(self._cargo.ship()))
+            description: Message = ray.get(self.actor.build.remote(None))
+            if description == LACKING:
+                description = ray.get(self.actor.build.remote(self._cargo.ship()))
         except RayError as error:
             raise DeviceUnavailableError(f"an actor died while it built the model: {_cause(error)}") from None
-        if "error" in said:
-            raise decode_error(said["error"], self.device)
-        self.device, self.pid = said["device"], said["pid"]
-        return said
+        if "error" in description:
+            raise decode_error(description["error"], self.device)
+        self.device, self.pid = description["device"], description["pid"]
+        return description
 
     def run(self, arrays: Sequence[Array], take: Take[T], execution: ReplicaExecution) -> T:
         """See `Replica`; the results are read-only, in Ray's memory. Ray stops no method that runs."""
