@@ -1,9 +1,9 @@
-"""Shapes, types, joining and splitting, filling, padding."""
+"""Shapes, types, filling, padding, rolling, and loops."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -15,7 +15,7 @@ from pinnace.graph.room import span
 from pinnace.ops import binding
 from pinnace.ops.mindspore.math import beside, promoted
 from pinnace.ops.table import Dims, Dtype, Ints, Tensor, formulas, primitive, primitives
-from pinnace.ops.values import BOOL, INT64, Value
+from pinnace.ops.values import BOOL, INT32, INT64, Value
 
 END = int(np.iinfo(np.int64).max)
 """The end of a Slice along a dimension of any size."""
@@ -197,6 +197,35 @@ def counting(op: Builder, count: int | Tensor) -> Tensor:
 def along(op: Builder, x: Tensor, axis: int, rank: int) -> Tensor:
     """A vector along an axis, counted from the front, of as many dimensions."""
     return op.reshape(x, [-1 if i == axis else 1 for i in range(rank)])
+
+
+def places(op: Builder, x: Tensor) -> Tensor:
+    """Indices in a type that ONNX takes."""
+    return x if op.dtype(x) in (INT32, INT64) else op.cast(x, INT64)
+
+
+def repeated(
+    op: Builder,
+    count: Tensor,
+    first: Sequence[Tensor],
+    turn: Callable[[Tensor, Sequence[Tensor]], Sequence[Tensor]],
+) -> tuple[Tensor, ...]:
+    """Loop: `turn` takes the number of the turn and what is carried, and gives what is carried on."""
+    number, going = (
+        ir.Value(name=op.fresh(), type=ir.TensorType(t), shape=ir.Shape([])) for t in (INT64, BOOL)
+    )
+    carried = [
+        ir.Value(name=op.fresh(), type=ir.TensorType(op.dtype(v)), shape=ir.Shape(op.shape(v))) for v in first
+    ]
+    with op.scope() as nodes:
+        results = [op.Identity(v) for v in (going, *turn(number, carried))]
+    for result, variable in zip(results, (going, *carried), strict=True):
+        result.type, result.shape = variable.type, variable.shape
+    body = ir.Graph([number, going, *carried], results, nodes=nodes, name=op.fresh())
+    finals = op.ops("Loop", len(first), count, op.constant(True), *first, body=body)
+    for final, variable in zip(finals, carried, strict=True):
+        final.type, final.shape = variable.type, variable.shape
+    return finals
 
 
 @primitive("Roll")

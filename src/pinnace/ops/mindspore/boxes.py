@@ -12,9 +12,8 @@ from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.graph.room import room, span
 from pinnace.ops import binding
-from pinnace.ops.mindspore.array import counting
+from pinnace.ops.mindspore.array import counting, repeated
 from pinnace.ops.mindspore.math import trunc
-from pinnace.ops.mindspore.order import repeated
 from pinnace.ops.table import Floats, Ints, Tensor, Tensors, primitive
 from pinnace.ops.values import BOOL, FLOAT, INT32, INT64, UINT8, Value
 

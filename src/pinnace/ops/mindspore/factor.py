@@ -10,9 +10,8 @@ import onnx_ir as ir
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.graph.room import room, span
-from pinnace.ops.mindspore.array import counting
+from pinnace.ops.mindspore.array import counting, repeated
 from pinnace.ops.mindspore.linalg import flipped, identity, solved, triangle
-from pinnace.ops.mindspore.order import repeated
 from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import DOUBLE, INT64, Value
 

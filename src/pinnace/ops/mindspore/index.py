@@ -13,15 +13,10 @@ from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.graph.room import room
 from pinnace.ops import binding
-from pinnace.ops.mindspore.array import along, counting, filled
+from pinnace.ops.mindspore.array import along, counting, filled, places
 from pinnace.ops.mindspore.math import beside
 from pinnace.ops.table import Dims, Ints, Tensor, formulas, primitive, primitives
 from pinnace.ops.values import BOOL, INT32, INT64, Value
-
-
-def places(op: Builder, x: Tensor) -> Tensor:
-    """Indices in a type that ONNX takes."""
-    return x if op.dtype(x) in (INT32, INT64) else op.cast(x, INT64)
 
 
 @primitive("Gather", "GatherV2", "SparseGatherV2")

@@ -13,10 +13,9 @@ from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.graph.nodes import ORIGIN
 from pinnace.ops import binding
-from pinnace.ops.mindspore.array import END, counting
+from pinnace.ops.mindspore.array import END, counting, repeated
 from pinnace.ops.mindspore.diagonal import diagonal_of
 from pinnace.ops.mindspore.math import beside, floating, is_float, promoted
-from pinnace.ops.mindspore.order import repeated
 from pinnace.ops.mindspore.reduce import norm, reduce
 from pinnace.ops.table import Ints, Tensor, Tensors, formulas, primitive, primitives
 from pinnace.ops.values import FLOAT, INT64, Value

@@ -1,4 +1,4 @@
-"""Elements in order: the largest, medians, searching; results that run along a dimension, and loops."""
+"""Elements in order: the largest, medians, searching; results that run along a dimension."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
-from pinnace.ops.mindspore.array import along, counting
+from pinnace.ops.mindspore.array import along, counting, repeated
 from pinnace.ops.mindspore.math import is_float, log1p, promoted
 from pinnace.ops.table import Dtype, Floats, Tensor, Tensors, formulas, primitive, primitives
-from pinnace.ops.values import BOOL, DOUBLE, INT32, INT64, Value
+from pinnace.ops.values import DOUBLE, INT32, INT64, Value
 
 
 @primitive("TopkExt", unused="sorted")
@@ -295,30 +295,6 @@ def _running_best(op: Builder, better: str, x: Tensor, axis: int) -> tuple[Tenso
         bests.append(best)
         places.append(place)
     return op.Concat(*bests, axis=axis), op.Concat(*places, axis=axis)
-
-
-def repeated(
-    op: Builder,
-    count: Tensor,
-    first: Sequence[Tensor],
-    turn: Callable[[Tensor, Sequence[Tensor]], Sequence[Tensor]],
-) -> tuple[Tensor, ...]:
-    """Loop: `turn` takes the number of the turn and what is carried, and gives what is carried on."""
-    number, going = (
-        ir.Value(name=op.fresh(), type=ir.TensorType(t), shape=ir.Shape([])) for t in (INT64, BOOL)
-    )
-    carried = [
-        ir.Value(name=op.fresh(), type=ir.TensorType(op.dtype(v)), shape=ir.Shape(op.shape(v))) for v in first
-    ]
-    with op.scope() as nodes:
-        results = [op.Identity(v) for v in (going, *turn(number, carried))]
-    for result, variable in zip(results, (going, *carried), strict=True):
-        result.type, result.shape = variable.type, variable.shape
-    body = ir.Graph([number, going, *carried], results, nodes=nodes, name=op.fresh())
-    finals = op.ops("Loop", len(first), count, op.constant(True), *first, body=body)
-    for final, variable in zip(finals, carried, strict=True):
-        final.type, final.shape = variable.type, variable.shape
-    return finals
 
 
 Join = Callable[[Sequence[Tensor], Sequence[Tensor], Tensor], Sequence[Tensor]]

@@ -12,8 +12,7 @@ import onnx_ir as ir
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.graph.room import room, span
-from pinnace.ops.mindspore.array import counting
-from pinnace.ops.mindspore.index import places
+from pinnace.ops.mindspore.array import counting, places
 from pinnace.ops.mindspore.slicing import split_into
 from pinnace.ops.table import Ints, Tensor, primitive
 from pinnace.ops.values import FLOAT, INT64, Value

@@ -9,8 +9,8 @@ import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.room import room
-from pinnace.ops.mindspore.array import counting, filled
-from pinnace.ops.mindspore.index import places, scattered_nd
+from pinnace.ops.mindspore.array import counting, filled, places
+from pinnace.ops.mindspore.index import scattered_nd
 from pinnace.ops.mindspore.math import beside
 from pinnace.ops.mindspore.reduce import as_result, reduce
 from pinnace.ops.table import Dims, Floats, Tensor, formulas, primitive, primitives

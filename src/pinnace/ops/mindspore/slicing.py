@@ -10,8 +10,7 @@ from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.graph.room import span
 from pinnace.ops import binding
-from pinnace.ops.mindspore.array import END
-from pinnace.ops.mindspore.index import places
+from pinnace.ops.mindspore.array import END, places
 from pinnace.ops.table import Arguments, Dims, Ints, Tensor, Tensors, primitive
 from pinnace.ops.values import INT64, Value
 

@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.room import span
+from pinnace.ops.mindspore.array import repeated
 from pinnace.ops.mindspore.math import floating
-from pinnace.ops.mindspore.order import repeated
 from pinnace.ops.table import Tensor, Tensors, primitive, primitives
 from pinnace.ops.values import DOUBLE, INT64, Value
 

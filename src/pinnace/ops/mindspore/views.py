@@ -16,6 +16,7 @@ import onnx_ir as ir
 from pinnace.graph.room import room
 from pinnace.ops.builder import LoweringBuilder
 from pinnace.ops.mindspore import index
+from pinnace.ops.mindspore.array import places
 from pinnace.ops.table import TABLE, Lowering, Primitive, Tensor, primitive
 from pinnace.ops.values import Effects, Value
 from pinnace.program import Dialect
@@ -60,7 +61,7 @@ def transpose_ext(b: LoweringBuilder, x: Tensor, dim0: int, dim1: int) -> Value:
 
 
 def _select(op: LoweringBuilder, x: Tensor, dim: int, index_: Value) -> Value:
-    return op.Gather(x, index.places(op, op.tensor(index_)), axis=dim)
+    return op.Gather(x, places(op, op.tensor(index_)), axis=dim)
 
 
 _VIEWS: Mapping[str, str | Lowering] = {
