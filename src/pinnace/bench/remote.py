@@ -13,8 +13,8 @@ from urllib.parse import quote, urlsplit
 from pinnace.bench.timing import Call
 from pinnace.errors import ArgumentValueError, EngineError, QueueFullError
 from pinnace.server import tensors
-from pinnace.server.models import TensorSpec
-from pinnace.types import Array
+from pinnace.tensors.tensor import Tensor
+from pinnace.types import Array, Port
 
 _CONNECTIONS = 256
 """Requests of an open load that are on their way at once."""
@@ -43,12 +43,7 @@ class RemoteModel:
             raise ArgumentValueError(f"--url {url}: expected http://HOST:PORT or grpc://HOST:PORT")
         self.name, self._place = name, (place.scheme, place.hostname, place.port)
         told = self._door().describe(name)
-        self.inputs = [
-            TensorSpec(
-                one["name"], tensors.data_type(one["datatype"], one["name"]), tuple(map(int, one["shape"]))
-            )
-            for one in told["inputs"]
-        ]
+        self.inputs = [_tensor(one["name"], one["datatype"], one["shape"]) for one in told["inputs"]]
 
     def _door(self) -> Door:
         scheme, host, port = self._place
@@ -70,6 +65,11 @@ class RemoteModel:
             local.call()
 
         return lambda: pool.submit(ask), pool
+
+
+def _tensor(name: str, datatype: str, shape: Sequence[int | str]) -> Tensor:
+    sizes = tuple(map(int, shape))
+    return Tensor.of_port(Port(name, tensors.data_type(datatype, name), sizes), sizes, set())
 
 
 class Submitter(Protocol):

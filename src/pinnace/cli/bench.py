@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from pinnace.cli.settings import Setting, settings
 
 if TYPE_CHECKING:
     from pinnace import Context, ModelParallelRunner, Tensor
+    from pinnace.bench.arrivals import Submit
     from pinnace.bench.timing import Call, RunLimit
     from pinnace.cli.bench_report import Accuracy, BenchReport, Row
     from pinnace.cli.inputs import InputData
@@ -76,17 +78,26 @@ def bench(
     threshold: options.Threshold = 0.5,
     cosine_threshold: options.CosineThreshold = None,
     plot: options.PlotFile = None,
+    url: options.ServerUrl = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Measure latency, throughput and accuracy.
 
     It measures opening, latency of one caller, throughput over workers and clients, and memory. With
-    --reference the exit status is 1 if the outputs are too far from it.
+    --reference the exit status is 1 if the outputs are too far from it. With --url MODEL is the name of a
+    model of a server, of which latency and throughput are measured.
     """
     from pinnace.bench.timing import RunLimit
 
     _check_files(plot, trace)
     warming, limit = RunLimit(0.0, warm_up), RunLimit(seconds, runs)
+    if url:
+        from pinnace.cli.bench_server import measured_at
+
+        wanted = settings(shapes or [], batch, "0", "1", clients, rate)
+        remote = measured_at(url, str(model), inputs or [], wanted, warming, limit)
+        _present(remote, Setup(model, (), None, "", "", warming, limit), as_json, None, plot)
+        return
     setup = Setup(model, inputs or [], config, provider, precision, warming, limit)
     wanted = settings(shapes or [], batch, threads, workers, clients, rate)
     measured = _looked_at(setup, wanted)
@@ -118,30 +129,28 @@ def _time(setup: Setup, settings: Sequence[Setting], measured: BenchReport) -> N
         before = resident()
         doing = f"{setting} ({number} of {len(settings)})"
         with _opened(setup, setting) as opened, progress(doing, model=measured.model), collector_off():
-            row = _row(setup, setting, opened)
+            submit = partial(opened.model.submit, opened.tensors)
+            row = row_of(setting, opened.client, submit, setup.warming, setup.limit)
             row.memory = max(0, resident() - before)
-        if setting.rate:
-            measured.arrivals.append(row)
-        elif setting.clients:
-            measured.throughput.append(row)
-        else:
-            measured.latency.append(row)
+        measured.add(row)
 
 
-def _row(setup: Setup, setting: Setting, opened: Opened) -> Row:
+def row_of(
+    setting: Setting, client: Callable[[], Call], submit: Submit, warming: RunLimit, limit: RunLimit
+) -> Row:
+    """Measure a setting: `client` makes the call of one client, `submit` sends a request without waiting."""
     from pinnace.bench.arrivals import arrive
     from pinnace.bench.throughput import served, throughput
     from pinnace.bench.timing import latency, milliseconds, spans
     from pinnace.cli.bench_report import Row
 
-    calls = [opened.client() for _ in range(setting.clients or 1)]
-    served(calls, setup.warming)
+    calls = [client() for _ in range(setting.clients or 1)]
+    served(calls, warming)
     if setting.rate:
-        tensors = opened.tensors
-        return Row(setting, arrive(lambda: opened.model.submit(tensors), setting.rate, setup.limit))
+        return Row(setting, arrive(submit, setting.rate, limit))
     if setting.clients:
-        return Row(setting, throughput(served(calls, setup.limit)))
-    noted = spans(calls[0], setup.limit)
+        return Row(setting, throughput(served(calls, limit)))
+    noted = spans(calls[0], limit)
     return Row(setting, latency(noted), milliseconds(noted))
 
 

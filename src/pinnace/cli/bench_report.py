@@ -91,6 +91,12 @@ class BenchReport:
     arrivals: list[Row] = field(default_factory=list)
     profiled: Profile | None = None
 
+    def add(self, row: Row) -> None:
+        """Add a row to those of its kind of load."""
+        setting = row.setting
+        rows = self.arrivals if setting.rate else self.throughput if setting.clients else self.latency
+        rows.append(row)
+
     def as_json(self) -> dict[str, Any]:
         """Return JSON values: times in milliseconds, errors in percent, None or empty if not measured."""
         return {
@@ -148,7 +154,8 @@ def _named(row: Row, *facts: str) -> str:
 def show(measured: BenchReport) -> None:
     facts = (("engine", measured.engine), ("precision", measured.precision), ("machine", measured.machine))
     table(measured.model, facts)
-    table("build, ms", [_build_row(one) for one in measured.builds])
+    if measured.builds:
+        table("build, ms", [_build_row(one) for one in measured.builds])
     if measured.accuracy:
         _show_accuracy(measured.accuracy)
     _show_rows("latency of one caller, ms", measured.latency, "threads")

@@ -67,7 +67,7 @@ def fill(
     names = [tensor.name for tensor in tensors]
     wanted = parse_shapes(shapes, names)
     if batch:
-        wanted |= _batched(tensors, wanted, batch)
+        wanted |= batched(tensors, wanted, batch)
     fed = feed(tensors, assign(given, names), wanted, pictures)
     if [list(one.array.shape) for one in fed] != [list(tensor.shape) for tensor in tensors]:
         with progress("Resizing the model"), guesses_named(tensors, fed):
@@ -78,7 +78,8 @@ def fill(
     return tensors, fed
 
 
-def _batched(tensors: Sequence[Tensor], wanted: Mapping[str, Shape], batch: int) -> dict[str, Shape]:
+def batched(tensors: Sequence[Tensor], wanted: Mapping[str, Shape], batch: int) -> dict[str, Shape]:
+    """Return `wanted` shapes with the first dimension of inputs that leave it free."""
     free = [tensor for tensor in tensors if tensor.shape and tensor.shape[0] == -1]
     if not free:
         raise ArgumentValueError(f"--batch {batch}: no input has a free first dimension")

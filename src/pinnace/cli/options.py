@@ -64,6 +64,13 @@ PictureLayout = Annotated[
     Literal["NCHW", "NHWC"] | None, typer.Option(help="Picture: layout where the shape leaves it open.")
 ]
 
+ServerUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--url", metavar="URL", help="Measure MODEL of a server: http://HOST:PORT or grpc://HOST:PORT."
+    ),
+]
+
 ThreadsInTurn = Annotated[
     str, typer.Option(metavar=LIST, help="Threads of the model, each in turn; 0 is automatic.")
 ]
