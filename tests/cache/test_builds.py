@@ -458,6 +458,6 @@ def test_an_impossible_model_is_an_error_and_leaves_nothing(cache, tmp_path):
 def test_a_cache_in_memory_takes_half_of_it_at_most(cache, monkeypatch):
     monkeypatch.setattr(store, "usable_memory", lambda: 1 << 30)
     monkeypatch.setattr(store, "lies_in_memory", lambda path: path == cache)
-    assert store.Store.chosen(Settings()).limit == 1 << 29
+    assert store.Store.from_settings(Settings()).limit == 1 << 29
     monkeypatch.setenv("PINNACE_CACHE_LIMIT", "0.1")
-    assert store.Store.chosen(Settings()).limit == 100_000_000
+    assert store.Store.from_settings(Settings()).limit == 100_000_000

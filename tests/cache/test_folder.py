@@ -140,7 +140,7 @@ def test_a_folder_that_another_user_makes_after_the_check(cache, rooms):
     for use in (
         lambda: store.find("0" * 64),
         lambda: store.set_refers("0" * 64, []),
-        lambda: store.has_choices,
+        lambda: store.has_tunings,
     ):
         with pytest.raises(PermissionError, match="belongs to another user"):
             use()
