@@ -87,7 +87,7 @@ def opened(tmp_path, model) -> str:
         "doubles",
     ],
 )
-def test_what_never_ended_is_refused(model, said, tmp_path):
+def test_endless_files_are_refused(model, said, tmp_path):
     assert said in opened(tmp_path, model)
 
 
@@ -180,7 +180,7 @@ def test_inspect_has_the_same_bounds(tmp_path):
     assert "a tuple of 8192 items" in refused.reason
 
 
-def test_a_pattern_without_end_stops_nobody(tmp_path, monkeypatch):
+def test_endless_pattern_is_refused_in_time(tmp_path, monkeypatch):
     monkeypatch.setattr(lora, "_MATCHING", 1)
     with pytest.raises(ValueError, match="alpha_pattern takes more than 1 s to match"):
         lora._matching(["(a+)+b", "plain"], ["a" * 60])

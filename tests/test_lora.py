@@ -143,7 +143,7 @@ def written(path: Path, given: dict, style=peft, **more: np.ndarray) -> Path:
 
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("scale", [1.0, 0.5])
-def test_each_way_of_naming(model: Model, tmp_path: Path, style, scale: float) -> None:
+def test_each_family_of_names(model: Model, tmp_path: Path, style, scale: float) -> None:
     given = pairs()
     before = first(model)
     model.apply_lora(written(tmp_path / "adapter.safetensors", given, style), scale)
@@ -346,7 +346,7 @@ def test_file_with_two_adapters_is_refused(model: Model, tmp_path: Path) -> None
         model.apply_lora(tmp_path / "two.safetensors")
 
 
-def test_files_that_are_none(model: Model, tmp_path: Path) -> None:
+def test_damaged_adapters_are_refused(model: Model, tmp_path: Path) -> None:
     with pytest.raises(ModelFormatError, match="No such file"):
         model.apply_lora(tmp_path / "none.safetensors")
     (tmp_path / "bad.safetensors").write_bytes(b"\x00" * 100)
@@ -382,14 +382,16 @@ def test_files_that_are_none(model: Model, tmp_path: Path) -> None:
         "[" * 100_000,
     ],
 )
-def test_configurations_that_are_none(model: Model, tmp_path: Path, config: str) -> None:
+def test_damaged_adapter_configurations_are_refused(model: Model, tmp_path: Path, config: str) -> None:
     path = written(tmp_path / "adapter.safetensors", pairs())
     (tmp_path / "adapter_config.json").write_text(config)
     with pytest.raises(ModelFormatError, match=r"adapter_config\.json: "):
         model.apply_lora(path)
 
 
-def test_without_the_package(model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_safetensors_is_an_import_error(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(__import__("sys").modules, "safetensors", None)
     with pytest.raises(ImportError, match=r"pip install safetensors"):
         model.apply_lora(tmp_path / "adapter.safetensors")

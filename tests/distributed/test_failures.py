@@ -26,17 +26,17 @@ def test_other_collectives(ranks, way, tmp_path):
     assert len(answers) == 2
 
 
-def test_a_rank_that_never_comes(ranks, way):
+def test_missing_rank_is_named(ranks, way):
     answers, _ = ranks(way, DATA / "Matmul", 2, "--timeout", "5", "--do", "never 1")
     assert "rank 1 did not connect within 5 s" in raised(answers)[0]
 
 
-def test_a_rank_that_stops_coming(ranks, way):
+def test_late_rank_is_named(ranks, way):
     answers, _ = ranks(way, DATA / "Matmul", 2, "--do", "stops 1")
     assert "rank 0 has waited 5 s for rank 1 in AllReduce" in raised(answers)[0]
 
 
-def test_a_rank_that_raises(ranks, way):
+def test_rank_that_raises_is_named(ranks, way):
     """The others need not wait until the time is over."""
     answers, errors = ranks(way, DATA / "Matmul", 2, "--do", "raises 1")
     assert "ZeroDivisionError" in errors
@@ -47,21 +47,21 @@ def test_a_rank_that_raises(ranks, way):
     assert "AllReduce" in said
 
 
-def test_a_rank_that_dies(ranks, way):
+def test_killed_rank_is_named(ranks, way):
     answers, _ = ranks(way, DATA / "Matmul", 2, "--do", "die 1")
     said = raised(answers)[0]
     assert said.startswith("DistributedError: rank 1 (process ")
     assert "has ended while rank 0 waited for All" in said
 
 
-def test_a_rank_that_dies_under_plain_mpirun(ranks):
+def test_killed_rank_under_plain_mpirun_is_named(ranks):
     pytest.importorskip("mpi4py")
     answers, errors = ranks("mpi", DATA / "Matmul", 2, "--do", "die 1", launched=False)
     assert "rank 1" in errors + raised(answers).get(0, "")
     assert "All" in errors + raised(answers).get(0, "")
 
 
-def test_alone():
+def test_single_process_is_refused():
     import pinnace
 
     model = pinnace.Model()

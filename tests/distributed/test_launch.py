@@ -66,7 +66,7 @@ def test_ranks_on_two_hosts(way, agent, tmp_path):
     assert sorted((tmp_path / "log").read_text().split()) == names.split(",")
 
 
-def test_one_fails_and_all_end(way, agent, tmp_path):
+def test_all_ranks_end_when_one_fails(way, agent, tmp_path):
     script = tmp_path / "main.py"
     script.write_text(
         "import os, sys, time\n"
@@ -91,7 +91,7 @@ def test_one_fails_and_all_end(way, agent, tmp_path):
         assert way == "mpi" or "rank 1 failed with status 7: the other ranks are stopped" in answer.stderr
 
 
-def test_who_ends_the_launcher_ends_the_ranks(way, agent, tmp_path):
+def test_ranks_end_with_the_launcher(way, agent, tmp_path):
     script = tmp_path / "main.py"
     script.write_text("import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(600)\n")
     for place in ((), ("--hosts", "127.0.0.2,127.0.0.3", "--agent", str(agent))):
@@ -142,20 +142,20 @@ def test_the_command_line_of_mpirun(monkeypatch):
         (("-n", 2, "--hosts", "127.0.0.2:2", "--agent", "nossh"), "started by nossh, which is not installed"),
     ],
 )
-def test_hosts_that_cannot_be(arguments, said):
+def test_invalid_hosts_are_refused(arguments, said):
     answer = launch(*arguments, "main.py")
     assert answer.returncode == 1
     assert said in answer.stderr
 
 
-def test_a_host_that_nobody_knows(monkeypatch):
+def test_unknown_host_is_refused(monkeypatch):
     monkeypatch.setattr(remote, "_of_ssh", lambda host: host)
     monkeypatch.setattr(remote.shutil, "which", lambda _: "/usr/bin/ssh")
     with pytest.raises(ConfigError, match=r"there is no host 'none\.invalid'"):
         remote.check_hosts(["localhost", "none.invalid"], "ssh")
 
 
-def test_rank_0_as_others_reach_it():
+def test_rank_0_needs_a_name_that_others_reach():
     answer = launch("-n", 2, "--with", "sockets", "--hosts", "localhost,127.0.0.2", "--agent", "env", "x.py")
     assert "cannot reach rank 0 as localhost: use its name" in answer.stderr
 

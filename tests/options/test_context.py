@@ -17,7 +17,7 @@ from pinnace.machine import cores
 CORES = sorted(os.sched_getaffinity(0))
 
 
-def test_defaults_are_the_processor_with_all_usable_cores() -> None:
+def test_default_is_the_cpu_with_all_usable_cores() -> None:
     target = to_target(Context())
     assert (target.device, target.precision, target.cores) == ("cpu", "enforce_fp32", ())
     assert target.threads == cores.usable_core_count()
@@ -31,7 +31,7 @@ def test_automatic_threads_are_shared_by_the_requests(monkeypatch: pytest.Monkey
     assert to_target(Context(thread_num=5), 3).threads == 5
 
 
-def test_options_of_the_processor_reach_the_target() -> None:
+def test_options_of_the_cpu_reach_the_target() -> None:
     context = Context()
     context.cpu.thread_num = 3
     context.cpu.inter_op_parallel_num = 2
@@ -55,13 +55,13 @@ def options(of: object) -> list[str]:
         ("parallel", "device_ids", [1 << 31]),
     ],
 )
-def test_numbers_that_mindspore_lite_has_no_room_for(part: str, option: str, value: object) -> None:
+def test_numbers_beyond_32_bits_are_refused(part: str, option: str, value: object) -> None:
     with pytest.raises(TypeError, match="must be an int of 32 bits, but got"):
         setattr(getattr(Context(), part), option, value)
 
 
 @pytest.mark.parametrize("part", ["", "cpu", "gpu", "ascend", "parallel"])
-def test_every_option_can_be_set_to_what_it_is_at_first(part: str) -> None:
+def test_every_option_accepts_its_default(part: str) -> None:
     context = Context()
     group = getattr(context, part) if part else context
     for name in options(group):
@@ -77,7 +77,7 @@ def test_the_precision_of_ascend_can_be_left_open_again() -> None:
     assert ascend.precision_mode == ""
 
 
-def test_options_of_ascend_that_later_releases_have_are_told() -> None:
+def test_ascend_prints_the_options_of_later_releases() -> None:
     """The form is that of mindspore_lite's page on Context; release 2.0.0 has neither."""
     ascend = Context().ascend
     plain = str(ascend)
@@ -89,7 +89,7 @@ def test_options_of_ascend_that_later_releases_have_are_told() -> None:
 
 
 @pytest.mark.parametrize("option", ["thread_num", "inter_op_parallel_num"])
-def test_more_threads_than_make_sense(option: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_threads_are_reduced(option: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """mindspore_lite 2.0.0 takes five a core too, and says so; 100000 of them took the machine away."""
     monkeypatch.setattr("pinnace.building.planning.usable_core_count", lambda: 2)
     context = Context(**{option: 100_000})
@@ -101,7 +101,7 @@ def test_more_threads_than_make_sense(option: str, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("kind", ["gpu", "ascend"])
-def test_a_device_goes_before_the_processor(kind: str) -> None:
+def test_device_precedes_the_cpu(kind: str) -> None:
     context = Context()
     context.target = [kind.upper(), "cpu"]
     getattr(context, kind).device_id = 2
@@ -113,7 +113,7 @@ def test_a_device_goes_before_the_processor(kind: str) -> None:
         to_target(context)
 
 
-def test_more_operators_at_a_time_than_threads() -> None:
+def test_more_parallel_operators_than_threads_are_refused() -> None:
     context = Context(thread_num=1, inter_op_parallel_num=2)
     with pytest.raises(RuntimeError, match=r"inter_op_parallel_num \(2\).*thread_num \(1\)"):
         to_target(context)
@@ -145,7 +145,7 @@ def test_affinity_mode_ranks_cores_by_speed(monkeypatch: pytest.MonkeyPatch) -> 
     assert to_target(context).cores == (0, 3)
 
 
-def test_a_mode_that_there_is_not_is_said() -> None:
+def test_unknown_affinity_mode_warns() -> None:
     context = Context()
     with pytest.warns(PinnaceWarning, match="cpu_thread_affinity_mode 7"):
         context.cpu.thread_affinity_mode = 7
@@ -160,7 +160,7 @@ def test_a_mode_that_there_is_not_is_said() -> None:
         (None, "targets", "target"),
     ],
 )
-def test_options_that_do_not_exist_are_said(where: str | None, name: str, near: str) -> None:
+def test_unknown_options_warn(where: str | None, name: str, near: str) -> None:
     context = Context()
     options = getattr(context, where) if where else context
     with pytest.warns(PinnaceWarning, match=f"no option '{name}'.*did you mean '{near}'") as caught:

@@ -25,7 +25,7 @@ def silent(path: str = "", options: dict | None = None) -> Settings:
         return Settings.load(path, options)
 
 
-def test_nothing_is_nothing() -> None:
+def test_no_configuration_is_empty() -> None:
     assert silent() == Settings()
     assert Settings().get("model_file", "mindir_path", "none") == "none"
 
@@ -44,7 +44,7 @@ def test_sections_keys_and_values_of_a_file(ini) -> None:
     assert settings.get("ge_session_options", "ge.anything") == "1"
 
 
-def test_the_dict_goes_before_the_file(ini) -> None:
+def test_dict_takes_precedence_over_the_file(ini) -> None:
     path = ini("[ascend_context]\nrank_table_file=a\nprovider=ge\n")
     settings = silent(path, {"ascend_context": {"rank_table_file": '"b"'}})
     assert settings.get("ascend_context", "rank_table_file") == "b"
@@ -86,7 +86,7 @@ def test_types_of_the_dict(options: object, message: str) -> None:
         ("[model_file]\n\n[ms_cache\nvocab_size=1\n", 3, "neither [section] nor key=value"),
     ],
 )
-def test_a_wrong_file_is_named_with_its_line(ini, text: str, line: int, about: str) -> None:
+def test_syntax_error_names_file_and_line(ini, text: str, line: int, about: str) -> None:
     path = ini(text)
     with pytest.raises(ConfigError) as caught:
         Settings.load(path)

@@ -87,7 +87,7 @@ def test_every_key_without_an_effect_is_named_once(monkeypatch, place: str) -> N
         ),
     ],
 )
-def test_reasons(options: dict, facts: tuple[str, ...], wanted: str) -> None:
+def test_reasons_of_options_without_effect(options: dict, facts: tuple[str, ...], wanted: str) -> None:
     text = said(pinnace.Context(), options, *facts)
     assert wanted in text
     assert bool(text) == bool(wanted)
@@ -159,7 +159,7 @@ def test_the_table_has_all_attributes_of_a_context() -> None:
     assert (found | {"enable_parallel"}) - again == set(CONTEXT)
 
 
-def test_a_build_says_it_in_one_line() -> None:
+def test_build_warns_in_one_line() -> None:
     options = {"gpu_context": {"dump_ops": "x"}, "ms_cache": {"vocab_size": "3"}}
     context = on("cpu")
     context.gpu.device_id = 1
@@ -197,7 +197,7 @@ def test_a_delay_for_requests_that_do_not_join() -> None:
         pinnace.ModelParallelRunner().build_from_file(MODEL, context)
 
 
-def test_device_ids_go_before_a_device_id(monkeypatch) -> None:
+def test_device_ids_take_precedence_over_device_id(monkeypatch) -> None:
     monkeypatch.setenv("PINNACE_SIMULATE", "ascend:2")
     context = on("ascend")
     context.ascend.device_id = 1
@@ -233,7 +233,7 @@ def test_the_device_of_a_configuration_is_the_one_that_computes(monkeypatch) -> 
         )
 
 
-def test_cann_words_of_later_sections_go_before(monkeypatch) -> None:
+def test_later_sections_take_precedence(monkeypatch) -> None:
     monkeypatch.setenv("PINNACE_SIMULATE", "ascend:1")
     options = {
         "ascend_context": {"precision_mode": "enforce_fp16"},
@@ -435,7 +435,7 @@ def test_names_of_variable_weights_in_a_list(model: str) -> None:
     np.testing.assert_array_equal(found.predict([X])[0].get_data_to_numpy(), 2 * X)
 
 
-def test_a_runner_config_goes_before_the_parallel_of_its_context(data):
+def test_runner_config_takes_precedence_over_the_context(data):
     context = pinnace.Context()
     context.parallel.workers_num = 2
     runner = pinnace.ModelParallelRunner()
