@@ -242,6 +242,26 @@ def test_a_sum_with_a_vector_of_one_scale_runs():
     assert y.tolist() == [2, 2, 6, 255]
 
 
+def test_a_stack_of_matrices_with_zero_points_of_columns_runs():
+    """onnxruntime refuses these zero points in the run, where the other factor is quantized dynamically."""
+    model = ir.from_onnx_text(
+        f"""{HEAD} g (float[2,3,4] x, int8[2,4,4] k) => (float[2,3,4] y)
+        <float[4] s = {{0.5, 0.5, 0.5, 0.5}}, int8[4] z = {{0, 0, 0, 0}}> {{
+            q, t, o = DynamicQuantizeLinear(x)  d = DequantizeLinear(q, t, o)
+            w = DequantizeLinear<axis = 2>(k, s, z)  y = MatMul(d, w)
+        }}"""
+    )
+    k = np.random.default_rng(8).integers(-127, 128, (2, 4, 4), np.int8)
+    value = model.graph.inputs.pop()
+    value.const_value = ir.tensor(k)
+    model.graph.register_initializer(value)
+    data = ir.to_proto(model).SerializeToString()
+    executable = build(data, None, Target(threads=1, provider="onnxruntime"), Settings())
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4) * 255 / 23
+    (y,) = executable.execution().run([x])
+    np.testing.assert_allclose(y, x @ (k * np.float32(0.5)), rtol=0, atol=4 * 127 * 0.5)  # half a step of x
+
+
 def test_a_gemm_had_to_have_a_bias_before_set_11():
     """It is left as it was."""
     random = np.random.default_rng(8)
