@@ -1,7 +1,8 @@
 """Quantized weights in the form that onnxruntime accepts (seen in 1.32).
 
 * On processors without VNNI, where sums of int8 products overflow, it converts int8 weights and their zero
-  points to uint8, and refuses a model where one is converted twice ("Attempt to replace the existing tensor").
+  points to uint8, and refuses a model where one is converted twice ("Attempt to replace the existing
+  tensor").
 * It computes integer products with weights of more than two dimensions, and refuses per-channel zero points
   of these in the run; none at all means the same as zeros.
 """
