@@ -1,0 +1,17 @@
+"""Limits of what a file may ask lowerings to make."""
+
+import pytest
+
+from pinnace.graph.failures import Unsupported
+from pinnace.graph.room import room, span
+
+
+def test_sizes_of_real_models_pass():
+    assert room(1024, 1024) == (1024, 1024)
+    assert span(-3) == -3
+
+
+@pytest.mark.parametrize("dims", [(1 << 26,), (1 << 13, 1 << 13), (0, 1 << 26), (-1, 2)])
+def test_sizes_that_nobody_has_are_refused(dims):
+    with pytest.raises(Unsupported, match="impossible or too large"):
+        room(*dims)
