@@ -10,10 +10,11 @@ import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 
+from pinnace.graph.traits import Trait, having
 from pinnace.graph.walk import inner_graphs
 from pinnace.types import Array
 
-_RANDOM = ("Random", "Bernoulli", "Multinomial", "Dropout")
+_RANDOM = having(Trait.RANDOM)
 
 
 def evaluated(node: ir.Node, opset: int, given: Sequence[Any]) -> list[Any] | None:
@@ -21,7 +22,7 @@ def evaluated(node: ir.Node, opset: int, given: Sequence[Any]) -> list[Any] | No
 
     Returns None where the reference implementation refuses, and for nodes that draw numbers or hold graphs.
     """
-    if node.op_type.startswith(_RANDOM) or inner_graphs(node):
+    if node.op_type in _RANDOM or inner_graphs(node):
         return None
     from onnx.reference import ReferenceEvaluator  # takes 25 ms, which only a resize or a conversion needs
 

@@ -50,6 +50,6 @@ def permuted(value: ir.Value | None, *perm: int) -> ir.Value | None:
     return node.inputs[0]
 
 
-def is_float(b: Builder, value: ir.Value | None) -> bool:
+def is_float32(b: Builder, value: ir.Value | None) -> bool:
     """Return True if a value is float32."""
     return value is not None and b.dtype(value) is ir.DataType.FLOAT

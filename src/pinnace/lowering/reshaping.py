@@ -14,10 +14,10 @@ from pinnace.graph import integers
 from pinnace.graph.inference import InferenceError, opset_of, refine
 from pinnace.graph.integers import dims_of
 from pinnace.graph.nodes import ORIGIN
+from pinnace.graph.traits import Trait, having
 from pinnace.shapes import Shape
 
-_BROADCASTING = {"Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max"}
-_BROADCASTING |= {"Min", "Mod", "Mul", "Or", "Pow", "Sub", "Where", "Xor"}
+_BROADCASTING = having(Trait.BROADCASTING)
 
 
 def reshape(values: Sequence[ir.Value], shapes: Sequence[Shape]) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.graph.constants import constant
-from pinnace.graph.inference import infer, opset_of
+from pinnace.graph.editor import Editor
 from pinnace.graph.walk import nodes
 
 _MIRRORED = {"Greater": "Less", "GreaterOrEqual": "LessOrEqual"}
@@ -22,7 +22,7 @@ _MIRRORED = {"Greater": "Less", "GreaterOrEqual": "LessOrEqual"}
 
 def rewrite(model: ir.Model) -> None:
     """Rewrite the nodes of a model without functions, also in nested graphs."""
-    opset = opset_of(model)
+    b = Editor(model, "%spelled")
     for node in list(nodes(model.graph)):
         given = node.inputs[0] if node.inputs else None
         if node.op_type in _MIRRORED and not node.attributes:  # old operators have some for broadcasting
@@ -30,35 +30,25 @@ def rewrite(model: ir.Model) -> None:
             for place, value in enumerate(node.inputs[::-1]):
                 node.replace_input_with(place, value)
         elif node.op_type == "QuantizeLinear":
-            _shift_to_unsigned(node)
+            _shift_to_unsigned(b, node)
         elif node.op_type == "Cast" and given is not None:
-            infer(given, opset)
-            kind, to = given.dtype, node.attributes.get_int("to", 0)
+            kind, to = b.known_dtype(given), node.attributes.get_int("to", 0)
             if to == ir.DataType.BOOL and kind not in (None, ir.DataType.BOOL):
-                zero = ir.node("Constant", [], {"value": ir.tensor(np.zeros((), kind.numpy()))})
-                _compute_before(node, zero, ir.node("Equal", [given, zero.outputs[0]]))
-                node.op_type = "Not"
-                node.attributes.clear()
+                b.follow(node)
+                b.put_before(node, b.op("Not", b.op("Equal", given, 0)))
+    b.finish()
 
 
-def _shift_to_unsigned(node: ir.Node) -> None:
-    zero = node.inputs[2] if len(node.inputs) > 2 else None
-    number = constant(zero)
+def _shift_to_unsigned(b: Editor, node: ir.Node) -> None:
+    number = constant(node.inputs[2]) if len(node.inputs) > 2 else None
     integers = node.outputs[0]
     readers = [use.node for use in integers.uses()]
     if number is None or number.dtype is not ir.DataType.INT8 or integers.is_graph_output():
         return
     if any(r.op_type != "DequantizeLinear" or r.inputs[1:] != node.inputs[1:] for r in readers):
         return
-    shifted = ir.tensor((number.numpy().astype(np.int16) + 128).astype(np.uint8))
+    shifted = b.constant(number.numpy().astype(np.int16) + 128, np.uint8)
     node.attributes.pop("output_dtype", None)
     integers.dtype = ir.DataType.UINT8
     for one in (node, *readers):
-        _compute_before(one, ir.node("Constant", [], {"value": shifted}), place=2)
-
-
-def _compute_before(reader: ir.Node, *new: ir.Node, place: int = 0) -> None:
-    """Insert nodes before one that then reads the result of the last of them."""
-    assert reader.graph is not None
-    reader.graph.insert_before(reader, new)
-    reader.replace_input_with(place, new[-1].outputs[0])
+        one.replace_input_with(2, shifted)

@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.constants import ints, number
-from pinnace.graph.matching import is_float, made_by, permuted, private, scaled
+from pinnace.graph.matching import is_float32, made_by, permuted, private, scaled
 
 _LAST_AXIS = 13
 """The operator set since which the default axis of Softmax is the last; before, it was all but the first."""
@@ -29,7 +29,7 @@ def attention(b: Builder, node: ir.Node) -> ir.Value | None:
         return None
     scale = 1.0 if factor is None else number(factor)
     q, turned, v = product.inputs[0], product.inputs[1], mixed.inputs[1]
-    if q is None or turned is None or v is None or not scale or not is_float(b, node.outputs[0]):
+    if q is None or turned is None or v is None or not scale or not is_float32(b, node.outputs[0]):
         return None
     return _attended(b, q, turned, v, scale)
 

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.constants import number
-from pinnace.graph.matching import is_float, made_by, private
+from pinnace.graph.matching import is_float32, made_by, private
 
 _TOLERANCE = 1e-4
 """Relative tolerance of constants, which are written with 4 digits or more."""
@@ -28,7 +28,7 @@ def gelu(b: Builder, node: ir.Node) -> ir.Value | None:
     curve = _beside(made_by(rise, "Add"), 1.0)
     for op_type, form, is_argument in (("Erf", "none", _is_of_erf), ("Tanh", "tanh", _is_of_tanh)):
         inner = made_by(curve, op_type)
-        if inner is not None and private(curve) and is_argument(inner.inputs[0], x) and is_float(b, x):
+        if inner is not None and private(curve) and is_argument(inner.inputs[0], x) and is_float32(b, x):
             return b.op("Gelu", x, approximate=form)
     return None
 

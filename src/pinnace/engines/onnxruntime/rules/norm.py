@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.constants import constant, floats, ints, number
-from pinnace.graph.matching import is_float, made_by, permuted, private
+from pinnace.graph.matching import is_float32, made_by, permuted, private
 from pinnace.graph.room import room
 
 
@@ -75,7 +75,7 @@ def scale_of_channels(b: Builder, node: ir.Node) -> ir.Value | None:
         scale is None or not np.isfinite(scale.numpy()).all()
     ):  # BatchNormalization multiplies it by the mean, 0
         return None
-    if len(shape) != 4 or not (b.shape(factor) == b.shape(offset) == shape[3:]) or not is_float(b, x):
+    if len(shape) != 4 or not (b.shape(factor) == b.shape(offset) == shape[3:]) or not is_float32(b, x):
         return None
     zeros, ones = (b.constant(np.full(shape[3:], n, np.float32)) for n in (0, 1))
     y = b.op("BatchNormalization", b.transpose(x, _FIRST), factor, offset, zeros, ones, epsilon=0.0)
@@ -108,7 +108,7 @@ def layer_norm(b: Builder, node: ir.Node) -> ir.Value | None:
         if x is None or not _over_last(b, mean, x) or not _is_mean_square(b, squares, centered):
             continue
         size = b.shape(x)[-1]
-        if size and is_float(b, x):  # empty tensors have no norm
+        if size and is_float32(b, x):  # empty tensors have no norm
             ones = b.constant(np.ones(size, np.float32))
             return b.op("LayerNormalization", x, ones, axis=-1, epsilon=epsilon)
     return None
@@ -122,7 +122,7 @@ def scaled_layer_norm(b: Builder, node: ir.Node) -> ir.Value | None:
             continue
         x, scale = norm.inputs
         axis, epsilon = norm.attributes["axis"].as_int(), norm.attributes["epsilon"].as_float()
-        if x is None or scale is None or not is_float(b, operand):
+        if x is None or scale is None or not is_float32(b, operand):
             continue
         if b.shape(operand) != b.shape(scale) or None in b.shape(scale):
             continue
@@ -142,7 +142,7 @@ def root_mean_square(b: Builder, node: ir.Node) -> ir.Value | None:
         size = b.shape(weight)
         for x, squares, epsilon in _over_roots(inner):
             fits = x is not None and _is_mean_square(b, squares, x) and b.shape(x)[-1:] == size != (None,)
-            if x is None or not fits or not is_float(b, x) or not is_float(b, weight):
+            if x is None or not fits or not is_float32(b, x) or not is_float32(b, weight):
                 continue
             return b.op("SimplifiedLayerNormalization", x, weight, axis=-1, epsilon=epsilon)
     return None

@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
-from pinnace.graph.matching import is_float
+from pinnace.graph.matching import is_float32
 from pinnace.graph.windows import windows
 from pinnace.machine.processor import block_of_channels
 
@@ -32,7 +32,7 @@ def average_pool(b: Builder, node: ir.Node) -> ir.Value | None:
     over = windows(b, node)
     kernel, strides = over.kernel, over.strides
     plain = node.attributes.get_int("ceil_mode", 0) == 0 and "dilations" not in node.attributes
-    if x is None or len(kernel) != 2 or math.prod(kernel) > _MAX_WINDOW or not plain or not is_float(b, x):
+    if x is None or len(kernel) != 2 or math.prod(kernel) > _MAX_WINDOW or not plain or not is_float32(b, x):
         return None
     _, channels, *size = b.static_shape(x)
     if channels % block_of_channels() == 0:

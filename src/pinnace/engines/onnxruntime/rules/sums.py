@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.constants import ints
-from pinnace.graph.matching import is_float
+from pinnace.graph.matching import is_float32
 
 
 def sum_of_rows(b: Builder, node: ir.Node) -> ir.Value | None:
@@ -18,7 +18,7 @@ def sum_of_rows(b: Builder, node: ir.Node) -> ir.Value | None:
     The summed dimensions must be adjacent, with none but dimensions of size 1 before them.
     """
     x, axes = node.inputs[0], ints(node.inputs[1]) if len(node.inputs) > 1 else None
-    if x is None or not axes or not is_float(b, x):
+    if x is None or not axes or not is_float32(b, x):
         return None
     shape = b.static_shape(x)
     over = sorted(range(len(shape))[a] for a in axes)
