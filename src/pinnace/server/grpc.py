@@ -10,6 +10,7 @@ from typing import Any
 import grpc
 import grpc.aio
 from google.protobuf.json_format import ParseDict
+from google.protobuf.message import DecodeError
 
 from pinnace.errors import PinnaceError
 from pinnace.formats.messages import Proto, message_class
@@ -73,12 +74,12 @@ def handlers(repository: Repository, access: Access, memory: SharedMemory) -> gr
     }
     made = {
         name: grpc.unary_unary_rpc_method_handler(
-            _answering(method, access, scope), message(taken).FromString, message(given).SerializeToString
+            _answering(method, access, scope, message(taken)), None, message(given).SerializeToString
         )
         for name, (scope, taken, given, method) in unary.items()
     }
     made["ModelStreamInfer"] = grpc.stream_stream_rpc_method_handler(
-        service.stream, message("InferRequest").FromString, message("StreamResponse").SerializeToString
+        service.stream, None, message("StreamResponse").SerializeToString
     )
     return grpc.method_handlers_generic_handler(SERVICE, made)
 
@@ -92,13 +93,21 @@ def _check(access: Access, scope: Scope, context: Any) -> None:
     access.check(scope, _metadata(context).get("authorization", ""))
 
 
-def _answering(method: _Method, access: Access, scope: Scope) -> _Method:
+def _parsed(kind: Proto, data: bytes) -> Any:
+    """Return the message of a request; gRPC would tell the client nothing of a damaged one."""
+    try:
+        return kind.FromString(data)
+    except DecodeError:
+        raise RequestError("the request is no message of this call") from None
+
+
+def _answering(method: _Method, access: Access, scope: Scope, kind: Proto) -> _Method:
     """Return a method for clients with a scope that tells failures as the protocol does."""
 
-    async def handle(request: Any, context: Any) -> Any:
+    async def handle(data: bytes, context: Any) -> Any:
         try:
             _check(access, scope, context)
-            return await method(request, context)
+            return await method(_parsed(kind, data), context)
         except PinnaceError as error:
             await context.abort(grpc.StatusCode[answer(error).code], str(error))
         except grpc.aio.AbortError:
@@ -181,13 +190,15 @@ class _Service:
             result = await inference.infer(self._repository, decoded, self._memory, context.time_remaining())
         return _encoded(result, request.id)
 
-    async def stream(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+    async def stream(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[Any]:
         try:
             _check(self._access, "infer", context)
         except PinnaceError as error:
             await context.abort(grpc.StatusCode[answer(error).code], str(error))
-        async for request in requests:
+        async for data in requests:
+            request = message("InferRequest")()
             try:
+                request = _parsed(message("InferRequest"), data)
                 yield message("StreamResponse")(infer_response=await self.infer(request, context))
             except PinnaceError as error:
                 yield message("StreamResponse")(
