@@ -204,7 +204,7 @@ ELSEWHERE = {
     "serving/ray/models.py": "into a folder of the compile cache",
     "serving/processes.py": "/dev/null",
     "cli/launch.py": "/dev/null",
-    "distributed/roster.py": "the table of ranks in /dev/shm",
+    "distributed/watchdog.py": "the table of ranks in /dev/shm",
     "formats/": "the file that the converter gives it, from `replacing`",
     "converter/caffe/__init__.py": "into a temporary folder of the converter",
     "converter/convert.py:_encrypt": "into the folder of `replacing`",
