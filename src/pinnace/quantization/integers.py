@@ -19,7 +19,7 @@ from pinnace.machine.processor import sums_of_bytes_overflow
 from pinnace.quantization.operators import Floats, Operator, held, matrix, normalized, put_in_place, weight_of
 from pinnace.quantization.scheme import QuantizationScheme
 
-_SHARED = "pinnace.integers"
+_SHARED = "pinnace.quantized"
 """Key of a value's metadata: its integers, which several operators read."""
 
 
