@@ -205,6 +205,7 @@ ELSEWHERE = {
     "serving/processes.py": "/dev/null",
     "cli/launch.py": "/dev/null",
     "distributed/watchdog.py": "the table of ranks in /dev/shm",
+    "server/shared_memory.py": "a region of shared memory that a client registered",
     "formats/": "the file that the converter gives it, from `replacing`",
     "converter/caffe/__init__.py": "into a temporary folder of the converter",
     "converter/convert.py:_encrypt": "into the folder of `replacing`",
