@@ -11,7 +11,7 @@ import pytest
 
 import pinnace
 from pinnace.api import base_model, group, infer, model, runner
-from pinnace.options import context, devices, older
+from pinnace.options import context, devices
 from pinnace.tensors import tensor
 
 # Signatures as the API pages of mindspore_lite give them: methods, and properties (w: can be set).
@@ -76,9 +76,9 @@ METHODS = {
         "thread_affinity_core_list=None, enable_parallel=False)",
         "append_device_info(self, device_info)",
     ],
-    (older, "CPUDeviceInfo"): ["__init__(self, enable_fp16=False)"],
-    (older, "GPUDeviceInfo"): ["__init__(self, device_id=0, enable_fp16=False)"],
-    (older, "AscendDeviceInfo"): ["__init__(self, device_id=0)"],
+    (devices, "CPUDeviceInfo"): ["__init__(self, enable_fp16=False)"],
+    (devices, "GPUDeviceInfo"): ["__init__(self, device_id=0, enable_fp16=False)"],
+    (devices, "AscendDeviceInfo"): ["__init__(self, device_id=0)"],
 }
 PROPERTIES = {
     tensor.Tensor: {

@@ -74,6 +74,7 @@ def test_every_field_of_shared_arguments_is_read():
         *Arguments.__subclasses__(),
         *(c for r in Arguments.__subclasses__() for c in r.__subclasses__()),
     ]
+    records = [record for record in records if record.__module__.startswith("pinnace.ops.")]
     assert records
     for record in records:
         module = ast.parse(inspect.getsource(sys.modules[record.__module__]))

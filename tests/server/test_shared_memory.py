@@ -46,7 +46,7 @@ def test_tensors_stay_in_shared_memory(serving, simple, door, key):
     with pytest.raises(InferenceServerException, match="beyond its 256"):
         client.infer("simple", given)
     os.truncate(f"/dev/shm{key[0]}", 10)
-    given[0].set_shared_memory("r", 64)
+    given[0].set_shared_memory("r", 64, offset=64)
     with pytest.raises(InferenceServerException, match="was shortened"):
         client.infer("simple", given)
     client.unregister_system_shared_memory()

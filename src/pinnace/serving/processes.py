@@ -50,28 +50,35 @@ class ProcessReplica(Replica):
         self._answers: dict[int, Message] = {}
         self._receiving = self._gone = False
         self._sent = 0  # requests so far; each one's number is its name
-        try:
-            self._spawn()
-        except OSError as error:  # too many open files
-            raise DeviceUnavailableError(f"{self.device}: its process cannot be started: {error}") from None
-        with suppress(OSError):  # it has ended, which `receive` notices
-            self._control.send(self._message)
-        message = self._control.receive()
-        if message is None or "error" in message:
-            died, printed = self._reap(), self._output()[-4000:].strip()
-            self._close()
-            if message is not None:
-                raise decode_error(message["error"], self.device)
-            raise DeviceUnavailableError(f"{died} before it was ready{': ' * bool(printed)}{printed}")
-        if (printed := self._output()) and sys.stderr is not None:
-            print(printed, end="", file=sys.stderr)  # what comes later goes to stderr directly
+        with tempfile.TemporaryFile() as printed:
+            message = self._first_message(printed)
+            failed = message is None or "error" in message
+            died = self._reap() if failed else ""
+            written = _text(printed)
+            if message is None or failed:
+                self._close()
+                if message is not None:
+                    raise decode_error(message["error"], self.device)
+                told = written[-4000:].strip()
+                raise DeviceUnavailableError(f"{died} before it was ready{': ' * bool(told)}{told}")
+        if written and sys.stderr is not None:
+            print(written, end="", file=sys.stderr)  # what comes later goes to stderr directly
         self._inputs: DTypes = [port.dtype.to_numpy() for port in decode_ports(message["inputs"])]
         self._outputs: DTypes = [port.dtype.to_numpy() for port in decode_ports(message["outputs"])]
         return message
 
-    def _spawn(self) -> None:
+    def _first_message(self, printed: IO[bytes]) -> Message | None:
+        """Start the process, which prints into a file, and return its first message; None if it has ended."""
+        try:
+            self._spawn(printed)
+        except OSError as error:  # too many open files
+            raise DeviceUnavailableError(f"{self.device}: its process cannot be started: {error}") from None
+        with suppress(OSError):  # it has ended, which `receive` notices
+            self._control.send(self._message)
+        return self._control.receive()
+
+    def _spawn(self, printed: IO[bytes]) -> None:
         """Start the process, and pass it its ends of the channels and the memory."""
-        self._printed: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         self._slots, self._free = [Slot() for _ in range(SLOTS)], list(range(SLOTS))
         (self._control, control), (self._stops, stops) = Channel.pair(), Channel.pair()
         stderr = _stderr()
@@ -83,7 +90,7 @@ class ProcessReplica(Replica):
             process = subprocess.Popen(
                 [sys.executable, "-P", "-c", _CHILD, json.dumps(start)],
                 stdin=subprocess.DEVNULL,
-                stderr=self._printed,
+                stderr=printed,
                 pass_fds=[*sockets.values(), stderr, *(d for pair in descriptors for d in pair)],
             )
         except OSError:
@@ -97,11 +104,6 @@ class ProcessReplica(Replica):
             self._process, self.pid = process, process.pid
             if self.ended.is_set():
                 process.kill()
-
-    def _output(self) -> str:
-        """Return what the process has printed while it started."""
-        self._printed.seek(0)
-        return self._printed.read().decode(errors="replace")
 
     def run(self, arrays: Sequence[Array], take: Take[T], execution: ReplicaExecution) -> T:
         with self._changed:
@@ -186,7 +188,11 @@ class ProcessReplica(Replica):
     def _close(self) -> None:
         self._control.close()
         self._stops.close()
-        self._printed.close()
+
+
+def _text(printed: IO[bytes]) -> str:
+    printed.seek(0)
+    return printed.read().decode(errors="replace")
 
 
 def _stderr() -> int:
