@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from pinnace.building.spec import Spec, Stages, compiled
+from pinnace.building.spec import Sharing, Spec, Stages, compiled
 from pinnace.cache.model import ModelCache
 from pinnace.errors import ConfigError
 from pinnace.options.settings import Settings
@@ -17,13 +17,6 @@ if TYPE_CHECKING:
     from pinnace.cache.handover import Offer
 
 _SECTION, _PIDS, _HANDLE = "ascend_context", "shareable_weight_pid_list", "shareable_weight_mem_handle"
-
-
-class Sharing(NamedTuple):
-    """The processes that a model lends its weights to, or the handle of those that it borrows."""
-
-    pids: str
-    handle: str
 
 
 def sharing_of(settings: Settings) -> Sharing | None:

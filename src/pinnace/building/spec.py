@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pinnace.deferred import import_onnx_ir
 from pinnace.errors import NotSupportedError, warn
@@ -19,7 +19,6 @@ from pinnace.shapes import Shape
 from pinnace.types import ModelType
 
 if TYPE_CHECKING:  # loading from the cache needs no compiler
-    from pinnace.building.sharing import Sharing
     from pinnace.cache.entry import Entry
     from pinnace.cache.key import MadeFor
     from pinnace.cache.model import ModelCache
@@ -31,6 +30,13 @@ if TYPE_CHECKING:  # loading from the cache needs no compiler
 _log = Log("pinnace.build")
 
 _LARGE = 1e9  # bytes of a model whose stages are logged when they begin: they take seconds
+
+
+class Sharing(NamedTuple):
+    """The processes that a model lends its weights to, or the handle of those that it borrows."""
+
+    pids: str
+    handle: str
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,9 +18,8 @@ from pinnace.cli.settings import Setting, settings
 
 if TYPE_CHECKING:
     from pinnace import Context, ModelParallelRunner, Tensor
-    from pinnace.bench.arrivals import Submit
     from pinnace.bench.timing import Call, RunLimit
-    from pinnace.cli.bench_report import Accuracy, BenchReport, Row
+    from pinnace.cli.bench_report import Accuracy, BenchReport
     from pinnace.cli.inputs import InputData
     from pinnace.engines.steps import Profile
 
@@ -123,6 +122,7 @@ def _check_files(plot: Path | None, trace: Path | None) -> None:
 
 def _time(setup: Setup, settings: Sequence[Setting], measured: BenchReport) -> None:
     from pinnace.bench.timing import collector_off, resident
+    from pinnace.cli.bench_report import row_of
     from pinnace.cli.console import progress
 
     for number, setting in enumerate(settings, 1):
@@ -133,25 +133,6 @@ def _time(setup: Setup, settings: Sequence[Setting], measured: BenchReport) -> N
             row = row_of(setting, opened.client, submit, setup.warming, setup.limit)
             row.memory = max(0, resident() - before)
         measured.add(row)
-
-
-def row_of(
-    setting: Setting, client: Callable[[], Call], submit: Submit, warming: RunLimit, limit: RunLimit
-) -> Row:
-    """Measure a setting: `client` makes the call of one client, `submit` sends a request without waiting."""
-    from pinnace.bench.arrivals import arrive
-    from pinnace.bench.throughput import served, throughput
-    from pinnace.bench.timing import latency, milliseconds, spans
-    from pinnace.cli.bench_report import Row
-
-    calls = [client() for _ in range(setting.clients or 1)]
-    served(calls, warming)
-    if setting.rate:
-        return Row(setting, arrive(submit, setting.rate, limit))
-    if setting.clients:
-        return Row(setting, throughput(served(calls, limit)))
-    noted = spans(calls[0], limit)
-    return Row(setting, latency(noted), milliseconds(noted))
 
 
 def _judge(measured: BenchReport, reference: Path | None) -> None:

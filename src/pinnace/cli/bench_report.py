@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pinnace.bench.arrivals import OpenLoad
+from pinnace.bench.arrivals import OpenLoad, Submit, arrive
 from pinnace.bench.plot import Drawing, Point
-from pinnace.bench.throughput import Throughput
-from pinnace.bench.timing import CallLatency
+from pinnace.bench.throughput import Throughput, served, throughput
+from pinnace.bench.timing import Call, CallLatency, RunLimit, latency, milliseconds, spans
 from pinnace.cli.console import table
 from pinnace.cli.settings import Setting, counted
 from pinnace.engines.steps import OperatorTime, Profile
@@ -71,6 +71,20 @@ class Row:
         setting = {"case": str(self.setting.case), "batch": self.setting.case.batch or None}
         places = {"threads": self.setting.threads, "workers": self.setting.workers}
         return {**setting, **places, **asdict(self.figures), "memory": self.memory}
+
+
+def row_of(
+    setting: Setting, client: Callable[[], Call], submit: Submit, warming: RunLimit, limit: RunLimit
+) -> Row:
+    """Measure a setting: `client` makes the call of one client, `submit` sends a request without waiting."""
+    calls = [client() for _ in range(setting.clients or 1)]
+    served(calls, warming)
+    if setting.rate:
+        return Row(setting, arrive(submit, setting.rate, limit))
+    if setting.clients:
+        return Row(setting, throughput(served(calls, limit)))
+    noted = spans(calls[0], limit)
+    return Row(setting, latency(noted), milliseconds(noted))
 
 
 @dataclass

@@ -7,8 +7,7 @@ from functools import partial
 
 from pinnace.bench.remote import RemoteModel
 from pinnace.bench.timing import RunLimit, collector_off
-from pinnace.cli.bench import row_of
-from pinnace.cli.bench_report import BenchReport
+from pinnace.cli.bench_report import BenchReport, row_of
 from pinnace.cli.console import note, progress
 from pinnace.cli.inputs import Pictures, assign, feed, parse_shapes
 from pinnace.cli.opening import batched

@@ -29,7 +29,7 @@ import onnx_ir as ir
 
 from pinnace.engines.onnxruntime import session
 from pinnace.engines.onnxruntime.compilation import optimized
-from pinnace.engines.onnxruntime.engine import GRAPH
+from pinnace.engines.onnxruntime.loading import GRAPH
 from pinnace.engines.protocol import TENSORS, Compiled, FileWeight
 from pinnace.formats.protos import inner_graphs
 from pinnace.lowering.graph import Compilable

@@ -23,8 +23,8 @@ import onnx
 
 from pinnace.engines.onnxruntime import session
 from pinnace.engines.onnxruntime.compilation import encoded, refuse
-from pinnace.engines.onnxruntime.engine import GRAPH, loaded
 from pinnace.engines.onnxruntime.executable import OnnxruntimeExecutable
+from pinnace.engines.onnxruntime.loading import GRAPH, loaded
 from pinnace.engines.onnxruntime.providers import chain
 from pinnace.engines.protocol import Compiled, Executable, FileWeight
 from pinnace.errors import EngineError

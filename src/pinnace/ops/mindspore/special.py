@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from inspect import signature
 
 import numpy as np
 import numpy.typing as npt
 
 from pinnace.graph.builder import Builder
+from pinnace.graph.failures import Unsupported
 from pinnace.graph.room import span
 from pinnace.ops.mindspore.array import repeated
 from pinnace.ops.mindspore.math import floating
@@ -237,6 +239,9 @@ def _zeta(op: Builder, s: Tensor, q: Tensor) -> Tensor:
     }
 )
 def _special(op: Builder, function: Callable[..., Tensor], *arguments: Tensor) -> Value:
+    wanted = len(signature(function).parameters) - 1  # without the builder
+    if len(arguments) != wanted:
+        raise Unsupported(f"takes {wanted} inputs, but has {len(arguments)}")
     return op.cast(function(op, *[in_float64(op, x) for x in arguments]), op.result(arguments[0]))
 
 
