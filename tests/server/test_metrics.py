@@ -33,3 +33,15 @@ def test_histograms_and_failures_have_model_and_version(serving, simple):
     assert samples["pinnace_queue_seconds_count", None] == 5
     assert samples["pinnace_compute_seconds_count", None] == 5
     assert samples["pinnace_model_bytes", None] > 0
+
+
+def test_a_model_that_is_loaded_again_keeps_its_series_and_one_that_is_closed_has_none(serving, simple):
+    server = serving(simple)
+    client = tritonclient.http.InferenceServerClient(f"127.0.0.1:{server.http_port}")
+    client.load_model("simple")
+    client.infer("simple", inputs(tritonclient.http, A, B))
+    assert (
+        b'pinnace_request_seconds_count{model="simple",version="1"} 1.0' in server.repository.metrics.text()
+    )
+    client.unload_model("simple")
+    assert b'model="simple"' not in server.repository.metrics.text()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter as Counts
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -13,7 +15,8 @@ class ModelMetrics:
 
     def __init__(self, metrics: Metrics, model: str, version: str) -> None:
         self._metrics, self._labels = metrics, (model, version)
-        self._times = [one.labels(*self._labels) for one in (metrics.total, metrics.queue, metrics.compute)]
+        self._times = [one.labels(*self._labels) for one in metrics.histograms]
+        self._causes = set[str]()
 
     def served(self, queued: float, computed: float) -> None:
         """Count a request that waited and ran so many seconds."""
@@ -22,6 +25,7 @@ class ModelMetrics:
 
     def failed(self, cause: str) -> None:
         """Count a request without a result."""
+        self._causes.add(cause)
         self._metrics.failures.labels(*self._labels, cause).inc()
 
     def opened(self, size: int) -> None:
@@ -29,8 +33,15 @@ class ModelMetrics:
         self._metrics.memory.labels(*self._labels).set(size)
 
     def closed(self) -> None:
-        """Note that it takes no memory any more."""
-        self._metrics.memory.remove(*self._labels)
+        """Drop its series, unless it was loaded again: those of a thousand versions would take 16 MB."""
+        self._metrics.users[self._labels] -= 1
+        if self._metrics.users[self._labels]:
+            return
+        del self._metrics.users[self._labels]
+        for one in (*self._metrics.histograms, self._metrics.memory):
+            one.remove(*self._labels)
+        for cause in self._causes:
+            self._metrics.failures.remove(*self._labels, cause)
 
 
 class Metrics:
@@ -38,9 +49,13 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self.total = self._histogram("request", "Time from a request's arrival to its result.")
-        self.queue = self._histogram("queue", "Time that a request waits for a worker.")
-        self.compute = self._histogram("compute", "Time from a request's start on a worker to its result.")
+        self.users = Counts[tuple[str, str]]()
+        """How many open models have the same labels."""
+        self.histograms = [
+            self._histogram("request", "Time from a request's arrival to its result."),
+            self._histogram("queue", "Time that a request waits for a worker."),
+            self._histogram("compute", "Time from a request's start on a worker to its result."),
+        ]
         self.failures = Counter(
             "pinnace_request_failures", "Requests without a result, by cause.", (*_LABELS, "cause"),
             registry=self._registry,
@@ -52,6 +67,7 @@ class Metrics:
 
     def of(self, model: str, version: str) -> ModelMetrics:
         """Return the metrics of a version."""
+        self.users[model, version] += 1
         return ModelMetrics(self, model, version)
 
     def text(self) -> bytes:
