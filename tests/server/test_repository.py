@@ -61,6 +61,7 @@ def test_a_broken_version_leaves_the_one_before_in_its_place(serving, tmp_path):
     with pytest.raises(InferenceServerException, match=r"model\.onnx"):
         client.load_model("m")
     assert ask(client, "m") == (1, "1")
+    assert client.is_server_ready()
     (index,) = client.get_model_repository_index()
     assert index["state"] == "READY"
     assert "model.onnx" in index["reason"]

@@ -6,10 +6,11 @@ import http.client
 import json
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 from urllib.parse import quote, urlsplit
 
+from pinnace.bench.arrivals import Submit
 from pinnace.bench.timing import Call
 from pinnace.errors import ArgumentValueError, EngineError, QueueFullError
 from pinnace.server import tensors
@@ -55,7 +56,7 @@ class RemoteModel:
         request = door.request(self.name, [(one.name, a) for one, a in zip(self.inputs, arrays, strict=True)])
         return lambda: door.infer(request)
 
-    def submitting(self, arrays: Sequence[Array]) -> tuple[Submitter, ThreadPoolExecutor]:
+    def submitting(self, arrays: Sequence[Array]) -> tuple[Submit, ThreadPoolExecutor]:
         """Return a function that sends a request and returns a future, and the threads that do it."""
         pool, local = ThreadPoolExecutor(_CONNECTIONS), threading.local()
 
@@ -70,13 +71,6 @@ class RemoteModel:
 def _tensor(name: str, datatype: str, shape: Sequence[int | str]) -> Tensor:
     sizes = tuple(map(int, shape))
     return Tensor.of_port(Port(name, tensors.data_type(datatype, name), sizes), sizes, set())
-
-
-class Submitter(Protocol):
-    """Sends a request."""
-
-    def __call__(self) -> Future[None]:
-        """Return the future of its answer."""
 
 
 class _Http:

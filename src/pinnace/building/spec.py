@@ -70,7 +70,7 @@ class Spec:
 
     @property
     def made_for(self) -> MadeFor:
-        """What the cache keeps a compiled model for."""
+        """The part of the key of a compiled model that the build decides."""
         return self.engine.name, self.target, self.variable, self.plan, self.shapes
 
     @property

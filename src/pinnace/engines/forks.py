@@ -1,4 +1,4 @@
-"""What becomes of objects in a forked child."""
+"""The hook by which objects begin anew in a forked child."""
 
 from __future__ import annotations
 

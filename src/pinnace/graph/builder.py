@@ -34,7 +34,7 @@ class Builder(Nodes, Types):
         self.layout = layout
         """Order of the dimensions of images in the model that the nodes are for."""
         self.declared: Sequence[TypeInfo | None] = ()
-        """What a file declares of the results of the node that is written."""
+        """The file's declarations of the results of the node that is written."""
 
     def __getattr__(self, name: str) -> Callable[..., ir.Value]:
         """`op.Sinh` is `op` of "Sinh": a name that begins with a capital is an operator's."""

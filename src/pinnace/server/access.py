@@ -16,7 +16,7 @@ from pinnace.errors import ConfigError
 from pinnace.server.failures import AccessError
 
 Scope = Literal["infer", "read", "admin", "open"]
-"""What a request needs; `open` needs no token."""
+"""The scope that a request needs; `open` needs no token."""
 SCOPES = ("infer", "read", "admin")
 _SHORTEST = 16
 """Characters of a token: shorter ones can be guessed."""

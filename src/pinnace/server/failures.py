@@ -50,7 +50,7 @@ class LateError(PinnaceError, TimeoutError):
 
 
 class Answer(NamedTuple):
-    """How a failure is told: the status of HTTP, the name of gRPC's code, the cause in metrics."""
+    """The answer to a failure: the status of HTTP, the name of gRPC's code, the cause in metrics."""
 
     status: int
     code: str

@@ -1,4 +1,4 @@
-"""What the server says of itself and its models, as JSON of the protocol.
+"""Descriptions of the server and its models, as JSON of the protocol.
 
 Over gRPC the same values fill messages of the same field names.
 """

@@ -50,7 +50,7 @@ class Metrics:
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         self.users = Counts[tuple[str, str]]()
-        """How many open models have the same labels."""
+        """The number of open models with the same labels."""
         self.histograms = [
             self._histogram("request", "Time from a request's arrival to its result."),
             self._histogram("queue", "Time that a request waits for a worker."),

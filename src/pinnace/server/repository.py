@@ -105,8 +105,8 @@ class Repository:
 
     @property
     def ready(self) -> bool:
-        """True unless a model failed to open."""
-        return not any(entry.reason for entry in self._entries.values())
+        """True unless a model failed to open, and no older version of it answers."""
+        return not any(entry.reason and not entry.open for entry in self._entries.values())
 
     def entry(self, name: str) -> Entry:
         """Return a model. Raises UnknownModelError if there is none of that name."""
@@ -159,7 +159,7 @@ class Repository:
                 self._settings.overridden(config)  # a wrong one changes nothing
             entry.config = config
             opened = await self._open(entry, version)
-            entry.withdrawn, entry.reason = False, ""
+            entry.withdrawn = False
             older = [one for one in entry.open.values() if one is not opened]
             entry.open, entry.newest = {version: opened}, version
         for one in older:
@@ -212,6 +212,7 @@ class Repository:
         except (PinnaceError, OSError) as error:
             entry.reason = str(error)
             raise
+        entry.reason = ""
         _log.event(INFO, "opened", f"{entry.name} {version}", model=entry.name, bytes=opened.memory)
         await self._make_room(0, opened)
         return opened

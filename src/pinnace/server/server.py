@@ -34,7 +34,7 @@ _BACKLOG = 2048
 
 @dataclass(frozen=True)
 class Options:
-    """Where a server listens, and its limits.
+    """The addresses and limits of a server.
 
     A port of 0 is any free one, None is none. `drain` is the seconds that requests get to end when the server
     stops; `max_bytes` is the size of a request, decompressed. `memory` is the bytes that open models may

@@ -22,7 +22,7 @@ _KINDS: dict[type, str] = {
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """How a model is opened and scheduled; 0 leaves a number to Pinnace.
+    """The opening and scheduling of a model; 0 leaves a number to Pinnace.
 
     `queue` is the number of requests that may wait; `timeout` is in seconds, 0 for none; `warm_up` is the
     number of predictions before a model is ready. `max_batch_size` above 1 batches waiting requests up to

@@ -1,4 +1,4 @@
-"""What a process and its device processes share: messages in JSON, and memory for the data of arrays."""
+"""Channels between a process and its device processes: messages in JSON, and memory for arrays."""
 
 from __future__ import annotations
 

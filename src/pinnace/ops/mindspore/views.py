@@ -43,7 +43,7 @@ def _part(b: LoweringBuilder, plain: Primitive, arguments: Sequence[Value], i: i
 
 
 def _put(b: LoweringBuilder, view: Callable[[Tensor], Tensor], held: Tensor, value: Tensor) -> Tensor:
-    """What a tensor holds after a value is assigned to a view of it."""
+    """The value of a tensor after one is assigned to a view of it."""
     shape = room(*b.static_shape(held))
     numbers = b.constant(np.arange(math.prod(shape)).reshape(shape), np.int64)
     written = index.put(b, held, view(numbers), value)
