@@ -228,9 +228,7 @@ def _decoded(request: Any, memory: SharedMemory) -> inference.Request:
     if next(raw, None) is not None:
         raise RequestError(f"raw_input_contents has more tensors than the {len(request.inputs)} inputs take")
     wanted = {output.name: _parameters(output.parameters) for output in request.outputs}
-    for options in wanted.values():
-        inference.check(options)
-    spans = {name: span_of(options, name) for name, options in wanted.items()}
+    spans = inference.spans_of(wanted)
     parameters = _parameters(request.parameters)
     return inference.Request(request.model_name, request.model_version, request.id, arrays, spans, parameters)
 

@@ -289,9 +289,7 @@ def _decoded(
     wanted = {
         _text(one, "name"): _object(one, "parameters") for one in _objects(head, "outputs", needed=False)
     }
-    for asked in wanted.values():
-        inference.check(asked)
-    spans = {name: span_of(asked, name) for name, asked in wanted.items()}
+    spans = inference.spans_of(wanted)
     every = parameters.get("binary_data_output") is True
     decoded = inference.Request(*_named(request), _text(head, "id", ""), arrays, spans, parameters)
     return decoded, lambda output: wanted.get(output, {}).get("binary_data", every) is True

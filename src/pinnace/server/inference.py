@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from pinnace.server.failures import LoadError, RequestError
 from pinnace.server.models import OpenModel
 from pinnace.server.repository import Repository
-from pinnace.server.shared_memory import SharedMemory, Span
+from pinnace.server.shared_memory import SharedMemory, Span, span_of
 from pinnace.server.tensors import to_raw
 from pinnace.types import Array
 
@@ -77,6 +77,16 @@ def check(parameters: Mapping[str, Any]) -> None:
     for name, remedy in _REFUSED.items():
         if parameters.get(name):
             raise RequestError(f"parameter {name}: {remedy}")
+
+
+def spans_of(outputs: Mapping[str, Mapping[str, Any]]) -> dict[str, Span | None]:
+    """Return the shared memory to write each wanted output to, by the outputs' parameters.
+
+    Raises RequestError.
+    """
+    for parameters in outputs.values():
+        check(parameters)
+    return {name: span_of(parameters, name) for name, parameters in outputs.items()}
 
 
 def timeout_of(parameters: Mapping[str, Any]) -> float | None:
