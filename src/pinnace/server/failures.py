@@ -72,6 +72,8 @@ _ANSWERS: tuple[tuple[type[Exception], Answer], ...] = (
     (ModelStateError, Answer(503, "UNAVAILABLE", "unavailable")),
 )
 _FAULT = Answer(500, "INTERNAL", "engine")
+GONE = "cancelled"
+"""The cause of a request whose client did not wait for the answer."""
 
 
 def answer(error: Exception) -> Answer:

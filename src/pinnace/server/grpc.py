@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import cache
 from pathlib import Path
@@ -12,12 +13,11 @@ import grpc.aio
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message import DecodeError
 
-from pinnace.errors import PinnaceError
 from pinnace.formats.messages import Proto, message_class
-from pinnace.log import ERROR, Log
 from pinnace.server import inference, messages, tensors
 from pinnace.server.access import Access, Scope
-from pinnace.server.failures import RequestError, answer
+from pinnace.server.calls import Call
+from pinnace.server.failures import AccessError, RequestError
 from pinnace.server.repository import Repository
 from pinnace.server.shared_memory import SharedMemory, span_of
 from pinnace.server.spans import continued
@@ -40,8 +40,7 @@ _CONTENTS = {
     DataType.STRING: "bytes_contents",
 }
 """The field that has the elements of each type; those of 16 bits have raw bytes only."""
-_log = Log("pinnace.server")
-_Method = Callable[[Any, Any], Awaitable[Any]]
+_Method = Callable[[Any, Call], Awaitable[Any]]
 
 
 @cache
@@ -74,7 +73,7 @@ def handlers(repository: Repository, access: Access, memory: SharedMemory) -> gr
     }
     made = {
         name: grpc.unary_unary_rpc_method_handler(
-            _answering(method, access, scope, message(taken)), None, message(given).SerializeToString
+            _answering(method, access, scope, message(taken), name), None, message(given).SerializeToString
         )
         for name, (scope, taken, given, method) in unary.items()
     }
@@ -84,37 +83,39 @@ def handlers(repository: Repository, access: Access, memory: SharedMemory) -> gr
     return grpc.method_handlers_generic_handler(SERVICE, made)
 
 
-def _metadata(context: Any) -> dict[str, str]:
-    return {key: str(value) for key, value in context.invocation_metadata() or ()}
+def _called(name: str, context: Any) -> Call:
+    headers = {key: str(value) for key, value in context.invocation_metadata() or ()}
+    return Call(name, headers, context.time_remaining())
 
 
-def _check(access: Access, scope: Scope, context: Any) -> None:
-    """Raise AccessError unless the metadata of a call have a token with a scope."""
-    access.check(scope, _metadata(context).get("authorization", ""))
-
-
-def _parsed(kind: Proto, data: bytes) -> Any:
+def _parsed(kind: Proto, data: bytes, call: Call) -> Any:
     """Return the message of a request; gRPC would tell the client nothing of a damaged one."""
     try:
-        return kind.FromString(data)
+        request = kind.FromString(data)
     except DecodeError:
         raise RequestError("the request is no message of this call") from None
+    call.model = getattr(request, "model_name", "") or getattr(request, "name", "")
+    call.version = getattr(request, "model_version", "") or getattr(request, "version", "")
+    call.id = getattr(request, "id", "")
+    return request
 
 
-def _answering(method: _Method, access: Access, scope: Scope, kind: Proto) -> _Method:
+def _answering(method: _Method, access: Access, scope: Scope, kind: Proto, name: str) -> _Method:
     """Return a method for clients with a scope that tells failures as the protocol does."""
 
     async def handle(data: bytes, context: Any) -> Any:
+        call = _called(name, context)
         try:
-            _check(access, scope, context)
-            return await method(_parsed(kind, data), context)
-        except PinnaceError as error:
-            await context.abort(grpc.StatusCode[answer(error).code], str(error))
-        except grpc.aio.AbortError:
+            access.check(scope, call.headers.get("authorization", ""))
+            response = await method(_parsed(kind, data, call), call)
+        except asyncio.CancelledError:
+            call.gone()
             raise
         except Exception as error:
-            _log.event(ERROR, "request failed", "gRPC", error)
-            await context.abort(grpc.StatusCode.INTERNAL, "the server failed; its log says why")
+            told, text = call.failed(error)
+            await context.abort(grpc.StatusCode[told.code], text)
+        call.answered()
+        return response
 
     return handle
 
@@ -123,31 +124,31 @@ class _Service:
     def __init__(self, repository: Repository, access: Access, memory: SharedMemory) -> None:
         self._repository, self._access, self._memory = repository, access, memory
 
-    async def live(self, request: Any, context: Any) -> Any:
+    async def live(self, request: Any, call: Call) -> Any:
         return message("Live")(live=True)
 
-    async def ready(self, request: Any, context: Any) -> Any:
+    async def ready(self, request: Any, call: Call) -> Any:
         return message("Ready")(ready=self._repository.ready)
 
-    async def server(self, request: Any, context: Any) -> Any:
+    async def server(self, request: Any, call: Call) -> Any:
         return ParseDict(messages.server(self._repository), message("ServerMetadata")())
 
-    async def model_ready(self, request: Any, context: Any) -> Any:
+    async def model_ready(self, request: Any, call: Call) -> Any:
         return message("Ready")(ready=self._repository.is_ready(request.name, request.version))
 
-    async def model(self, request: Any, context: Any) -> Any:
+    async def model(self, request: Any, call: Call) -> Any:
         async with self._repository.using(request.name, request.version) as opened:
             told = messages.model(self._repository.entry(request.name), opened)
             return ParseDict(told, message("ModelMetadata")())
 
-    async def config(self, request: Any, context: Any) -> Any:
+    async def config(self, request: Any, call: Call) -> Any:
         async with self._repository.using(request.name, request.version) as opened:
             told = messages.config(opened)
         for tensor in (*told["input"], *told["output"]):
             tensor["data_type"] = 1 + _CONFIGURED.index(tensor["data_type"].removeprefix("TYPE_"))
         return ParseDict({"config": told}, message("ModelConfigResponse")())
 
-    async def statistics(self, request: Any, context: Any) -> Any:
+    async def statistics(self, request: Any, call: Call) -> Any:
         if request.name:
             async with self._repository.using(request.name, request.version) as opened:
                 told = [messages.statistics(opened)]
@@ -155,55 +156,65 @@ class _Service:
             told = messages.all_statistics(self._repository)
         return ParseDict({"model_stats": told}, message("StatisticsResponse")())
 
-    async def index(self, request: Any, context: Any) -> Any:
+    async def index(self, request: Any, call: Call) -> Any:
         told = messages.index(self._repository, request.ready)
         return ParseDict({"models": told}, message("IndexResponse")())
 
-    async def register(self, request: Any, context: Any) -> Any:
+    async def register(self, request: Any, call: Call) -> Any:
         self._memory.register(request.name, request.key, request.offset, request.byte_size)
         return message("Empty")()
 
-    async def unregister(self, request: Any, context: Any) -> Any:
+    async def unregister(self, request: Any, call: Call) -> Any:
         self._memory.unregister(request.name)
         return message("Empty")()
 
-    async def regions(self, request: Any, context: Any) -> Any:
+    async def regions(self, request: Any, call: Call) -> Any:
         told = {one["name"]: one for one in self._memory.status(request.name)}
         return ParseDict({"regions": told}, message("RegionsStatus")())
 
-    async def nothing(self, request: Any, context: Any) -> Any:
+    async def nothing(self, request: Any, call: Call) -> Any:
         return message("Empty")()
 
-    async def load(self, request: Any, context: Any) -> Any:
+    async def load(self, request: Any, call: Call) -> Any:
         parameters = _parameters(request.parameters)
         inference.check_load(parameters)
         await self._repository.load(request.model_name, parameters.get("config", ""))
         return message("Empty")()
 
-    async def unload(self, request: Any, context: Any) -> Any:
+    async def unload(self, request: Any, call: Call) -> Any:
         await self._repository.unload(request.model_name)
         return message("Empty")()
 
-    async def infer(self, request: Any, context: Any) -> Any:
+    async def infer(self, request: Any, call: Call) -> Any:
         decoded = _decoded(request, self._memory)
-        with continued(_metadata(context)):
-            result = await inference.infer(self._repository, decoded, self._memory, context.time_remaining())
+        with continued(call.headers):
+            result = await inference.infer(self._repository, decoded, self._memory, call)
         return _encoded(result, request.id)
 
     async def stream(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[Any]:
+        call = _called("ModelStreamInfer", context)
         try:
-            _check(self._access, "infer", context)
-        except PinnaceError as error:
-            await context.abort(grpc.StatusCode[answer(error).code], str(error))
+            self._access.check("infer", call.headers.get("authorization", ""))
+        except AccessError as error:
+            told, text = call.failed(error)
+            await context.abort(grpc.StatusCode[told.code], text)
         async for data in requests:
-            request = message("InferRequest")()
-            try:
-                request = _parsed(message("InferRequest"), data)
-                yield message("StreamResponse")(infer_response=await self.infer(request, context))
-            except PinnaceError as error:
-                yield message("StreamResponse")(
-                    error_message=str(error), infer_response=message("InferResponse")(id=request.id)
-                )
+            yield await self._of_stream(data, _called("ModelStreamInfer", context))
+
+    async def _of_stream(self, data: bytes, call: Call) -> Any:
+        """Return the response to a request of a stream, which goes on after a failure."""
+        try:
+            response = await self.infer(_parsed(message("InferRequest"), data, call), call)
+        except asyncio.CancelledError:
+            call.gone()
+            raise
+        except Exception as error:
+            text = call.failed(error)[1]
+            return message("StreamResponse")(
+                error_message=text, infer_response=message("InferResponse")(id=call.id)
+            )
+        call.answered()
+        return message("StreamResponse")(infer_response=response)
 
 
 def _parameters(given: Any) -> dict[str, Any]:
@@ -230,7 +241,7 @@ def _decoded(request: Any, memory: SharedMemory) -> inference.Request:
     wanted = {output.name: _parameters(output.parameters) for output in request.outputs}
     spans = inference.spans_of(wanted)
     parameters = _parameters(request.parameters)
-    return inference.Request(request.model_name, request.model_version, request.id, arrays, spans, parameters)
+    return inference.Request(request.model_name, request.model_version, arrays, spans, parameters)
 
 
 def _array(given: Any, raw: memoryview | None) -> Array:

@@ -15,12 +15,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from pinnace.errors import PinnaceError
-from pinnace.log import ERROR, Log
 from pinnace.server import inference, messages, tensors
 from pinnace.server.access import Access, Scope
 from pinnace.server.bodies import BodyLimit, compressed
-from pinnace.server.failures import RequestError, UnavailableError, answer
+from pinnace.server.calls import Call
+from pinnace.server.failures import Answer, RequestError, UnavailableError
 from pinnace.server.repository import Repository
 from pinnace.server.settings import ModelSettings
 from pinnace.server.shared_memory import SharedMemory, Span, span_of
@@ -29,7 +28,6 @@ from pinnace.server.spans import continued
 _LENGTH = "Inference-Header-Content-Length"
 """The header with the bytes of JSON before the raw tensors."""
 _POLICY = "default-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'"
-_log = Log("pinnace.server")
 T = TypeVar("T")
 _Handler = Callable[[Request], Awaitable[Response]]
 
@@ -97,7 +95,7 @@ def application(
     ]
     return Starlette(
         routes=[
-            Route(path, _answering(handler, access, scope), methods=[method])
+            Route(path, _answering(handler, access, scope, f"{method} {path}"), methods=[method])
             for scope, method, path, handler in routes
         ],
         middleware=[BodyLimit.at(max_bytes)],
@@ -105,33 +103,31 @@ def application(
     )
 
 
-def _answering(handler: _Handler, access: Access, scope: Scope) -> _Handler:
+def _answering(handler: _Handler, access: Access, scope: Scope, name: str) -> _Handler:
     """Return a handler for clients with a scope that tells failures as the protocol does."""
 
     async def handle(request: Request) -> Response:
+        call = request.state.call = Call(name, request.headers)
+        call.model, call.version = (request.path_params.get(key, "") for key in ("model", "version"))
         try:
             access.check(scope, request.headers.get("authorization", ""))
-            return await handler(request)
+            response = await handler(request)
         except ClientDisconnect:
+            call.gone()
             return Response(status_code=499)  # for nobody
-        except PinnaceError as error:
-            return failure(error)
         except Exception as error:
-            _log.event(ERROR, "request failed", f"{request.method} {request.url.path}", error)
-            return JSONResponse({"error": "the server failed; its log says why"}, 500)
+            return _failure(*call.failed(error))
+        call.answered()
+        return response
 
     return handle
 
 
-def failure(error: Exception) -> Response:
-    """Return the response to a request that failed."""
-    told = answer(error)
+def _failure(told: Answer, text: str) -> Response:
     headers = {"Retry-After": "1"} if told.status in (429, 503) else {}
     if told.status in (408, 413):
         headers["connection"] = "close"  # the rest of the body is not read
-    if told.status >= 500:
-        _log.event(ERROR, "request failed", str(error), cause=told.cause)
-    return JSONResponse({"error": str(error)}, told.status, headers)
+    return JSONResponse({"error": text}, told.status, headers)
 
 
 class _Api:
@@ -216,10 +212,13 @@ class _Api:
         return JSONResponse(self._repository.labels(_named(request)[0]))
 
     async def infer(self, request: Request) -> Response:
+        call: Call = request.state.call
         decoded, binary = _decoded(await request.body(), request, self._memory)
         with continued(request.headers):
-            result = await _unless_gone(request, inference.infer(self._repository, decoded, self._memory))
-        return _encoded(result, decoded.id, binary, request.headers.get("accept-encoding", ""))
+            result = await _unless_gone(
+                request, inference.infer(self._repository, decoded, self._memory, call)
+            )
+        return _encoded(result, call.id, binary, request.headers.get("accept-encoding", ""))
 
 
 @cache
@@ -263,6 +262,7 @@ def _decoded(
     if not length.isdecimal() or int(length) > len(view):
         raise RequestError(f"{_LENGTH}: {length[:20]} is not the number of bytes of JSON in {len(view)}")
     head, raw = _json(view[: int(length)]), view[int(length) :]
+    request.state.call.id = _text(head, "id", "")
     parameters = _object(head, "parameters")
     arrays, place = {}, 0
     for given in _objects(head, "inputs"):
@@ -291,7 +291,7 @@ def _decoded(
     }
     spans = inference.spans_of(wanted)
     every = parameters.get("binary_data_output") is True
-    decoded = inference.Request(*_named(request), _text(head, "id", ""), arrays, spans, parameters)
+    decoded = inference.Request(*_named(request), arrays, spans, parameters)
     return decoded, lambda output: wanted.get(output, {}).get("binary_data", every) is True
 
 

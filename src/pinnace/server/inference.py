@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from pinnace.server.calls import Call
 from pinnace.server.failures import LoadError, RequestError
 from pinnace.server.models import OpenModel
 from pinnace.server.repository import Repository
@@ -26,7 +27,6 @@ class Request:
 
     model: str
     version: str
-    id: str
     inputs: Mapping[str, Array]
     outputs: Mapping[str, Span | None] = field(default_factory=dict)
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -48,16 +48,15 @@ class Result:
     outputs: Sequence[Output]
 
 
-async def infer(
-    repository: Repository, request: Request, memory: SharedMemory, deadline: float | None = None
-) -> Result:
-    """Compute a request within `deadline` seconds, and within its parameter `timeout` in microseconds.
+async def infer(repository: Repository, request: Request, memory: SharedMemory, call: Call) -> Result:
+    """Compute a request within the limit of its call, and within its parameter `timeout` in microseconds.
 
     Raises RequestError, UnknownModelError, UnavailableError, and as `OpenModel.predict` does.
     """
     check(request.parameters)
-    limits = [limit for limit in (deadline, timeout_of(request.parameters)) if limit is not None]
+    limits = [limit for limit in (call.limit, timeout_of(request.parameters)) if limit is not None]
     async with repository.using(request.model, request.version) as model:
+        call.version = model.version
         names = [output.name for output in model.outputs]
         unknown = [name for name in request.outputs if name not in names]
         if unknown:

@@ -17,7 +17,7 @@ from pinnace.api.runner import ModelParallelRunner
 from pinnace.errors import PinnaceError
 from pinnace.log import INFO, WARNING, Log
 from pinnace.options.context import Context
-from pinnace.server.failures import RequestError, answer
+from pinnace.server.failures import GONE, RequestError, answer
 from pinnace.server.settings import ModelSettings
 from pinnace.types import Array, DataType
 
@@ -138,7 +138,7 @@ class OpenModel:
             outputs = await asyncio.wrap_future(future)
             arrays = [output.get_data_to_numpy() for output in outputs]
         except asyncio.CancelledError:
-            self._failed("cancelled", start)
+            self._failed(GONE, start)
             raise
         except Exception as error:
             self._failed(answer(error).cause, start)

@@ -1,0 +1,54 @@
+"""Calls of clients through either door, and the event in the log with which each ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from time import perf_counter
+
+from pinnace.errors import PinnaceError
+from pinnace.log import DEBUG, ERROR, WARNING, Log
+from pinnace.server.failures import GONE, Answer, answer
+
+_LONGEST = 100
+"""Characters of a client's text that the log has."""
+_log = Log("pinnace.server")
+
+
+class Call:
+    """A call from its arrival on; `model`, `version` and `id` are filled in once they are known."""
+
+    def __init__(self, name: str, headers: Mapping[str, str], limit: float | None = None) -> None:
+        """`name` is that of the route or method; `limit` is the seconds from now that the client waits."""
+        self.name, self.headers, self.limit = name, headers, limit
+        self.model = self.version = self.id = ""
+        self._start = perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """The time since its arrival."""
+        return perf_counter() - self._start
+
+    def answered(self) -> None:
+        """Log it at level DEBUG."""
+        self._ended(DEBUG, "answered", "answered")
+
+    def gone(self) -> None:
+        """Log that its client did not wait for the answer."""
+        self._ended(WARNING, "request failed", "its client has gone", cause=GONE)
+
+    def failed(self, error: Exception) -> tuple[Answer, str]:
+        """Log a failure, and return what to tell the client; only the log explains an unforeseen one."""
+        told, foreseen = answer(error), isinstance(error, PinnaceError)
+        text = str(error) if foreseen else "the server failed; its log says why"
+        level = ERROR if told.status >= 500 else WARNING
+        self._ended(level, "request failed", text, None if foreseen else error, cause=told.cause)
+        return told, text
+
+    def _ended(
+        self, level: int, event: str, text: str, error: Exception | None = None, **more: object
+    ) -> None:
+        if _log.seen(level):
+            client = {"model": self.model, "version": self.version, "request_id": self.id}
+            fields = {name: value[:_LONGEST] for name, value in client.items() if value}
+            message = f"{self.name}: {text}"
+            _log.event(level, event, message, error, call=self.name, seconds=self.seconds, **fields, **more)
