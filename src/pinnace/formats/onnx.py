@@ -78,6 +78,13 @@ def _place_weights(graphs: Sequence[ir.Graph], source: Source) -> None:
                     placed = _placed(attribute.value, source)
                     if placed is not attribute.value:
                         node.attributes.add(ir.AttrTensor(attribute.name, placed))
+                    if node.op_type == "Constant" and not node.domain and len(node.outputs) == 1:
+                        _know(node.outputs[0], placed)
+
+
+def _know(value: ir.Value, tensor: ir.TensorProtocol) -> None:
+    """Note what a Constant gives, so that neither its attribute nor inference is asked for it again."""
+    value.const_value, value.dtype, value.shape = tensor, tensor.dtype, ir.Shape(tensor.shape.numpy())
 
 
 def _placed(tensor: ir.TensorProtocol, source: Source) -> ir.TensorProtocol:

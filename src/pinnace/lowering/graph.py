@@ -196,7 +196,7 @@ def _forget_shapes(graph: ir.Graph) -> None:
     every = list(nodes(graph))
     for node in () if any(node.domain == DOMAIN for node in every) else every:
         for output in node.outputs:
-            if node.graph is graph or not output.is_graph_output():
+            if output.const_value is None and (node.graph is graph or not output.is_graph_output()):
                 output.shape = None
 
 
