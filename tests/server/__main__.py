@@ -1,9 +1,10 @@
 """A server for long: `python -m tests.server loads | swaps | evictions | overload [--count N] [--seconds S]`.
 
     loads       loads and unloads a model N times
-    swaps       changes the version under load N times, one every S seconds
+    swaps       changes the version under load of both doors N times, one every S seconds
     evictions   N models in a folder, of which few fit into memory
-    overload    1.5 and 10 times what the server can do, with clients that go, send garbage, or send slowly
+    overload    1.5 and 10 times what the server can do, over each door for S seconds, with clients that go,
+                send garbage, or send slowly
 
 Each prints what it counted and the memory of the server, after a tenth and at the end, and exits with 1 if
 something was lost or wrong.
@@ -13,20 +14,20 @@ from __future__ import annotations
 
 import argparse
 import random
-import socket
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
+import tritonclient.grpc
 import tritonclient.http
 from tests.load import resident
 from tests.server import models
+from tests.server.overload import overload
 from tritonclient.utils import InferenceServerException
 
 from pinnace.server import ModelSettings, Options, Server
@@ -34,15 +35,21 @@ from pinnace.server import ModelSettings, Options, Server
 ONE = ModelSettings(workers=2, threads=1)
 
 
-def client_of(server: Server) -> tritonclient.http.InferenceServerClient:
-    return tritonclient.http.InferenceServerClient(f"127.0.0.1:{server.http_port}")
+DOORS = [tritonclient.http, tritonclient.grpc]
 
 
-def ask(client, model: str) -> tuple[float, str]:
-    given = tritonclient.http.InferInput("x", [1], "FP32")
+def client_of(server: Server, door: ModuleType = tritonclient.http):
+    port = server.http_port if door is tritonclient.http else server.grpc_port
+    return door.InferenceServerClient(f"127.0.0.1:{port}")
+
+
+def ask(client, model: str, door: ModuleType = tritonclient.http) -> tuple[float, str]:
+    given = door.InferInput("x", [1], "FP32")
     given.set_data_from_numpy(np.zeros(1, np.float32))
     result = client.infer(model, [given])
-    return float(result.as_numpy("y")[0]), result.get_response()["model_version"]
+    response = result.get_response()
+    version = response["model_version"] if isinstance(response, dict) else response.model_version
+    return float(result.as_numpy("y")[0]), version
 
 
 def started(folder: Path, settings: ModelSettings = ONE, **options) -> Server:
@@ -67,28 +74,31 @@ def swaps(folder: Path, count: int, seconds: float) -> bool:
     with started(folder) as server:
         ended, outcomes, before = threading.Event(), Counter[str](), 0.0
 
-        def load() -> None:
-            client = client_of(server)
+        def load(door: ModuleType) -> None:
+            client = client_of(server, door)
             while not ended.is_set():
-                number, version = ask(client, "m")
-                outcomes["right" if number == int(version) else "wrong"] += 1
+                try:
+                    number, version = ask(client, "m", door)
+                    name = "right" if number == int(version) else "wrong"
+                except (InferenceServerException, OSError) as error:
+                    name = f"failed: {error}"
+                outcomes[f"{door.__name__} {name}"] += 1
 
-        clients = [threading.Thread(target=load) for _ in range(4)]
+        clients = [threading.Thread(target=load, args=(door,)) for door in DOORS * 2]
         for one in clients:
             one.start()
         control = client_of(server)
         for number in range(2, count + 2):
             models.constant(folder / "m" / str(number) / "model.onnx", number)
             control.load_model("m")
-            if number == 12:
+            if number == min(12, count // 2):
                 before = resident()
             time.sleep(seconds)
         ended.set()
         for one in clients:
             one.join()
-        print(dict(outcomes))
-        failed = control.get_inference_statistics("m")["model_stats"][0]["inference_stats"]["fail"]["count"]
-        return report(before, resident()) and not outcomes["wrong"] and not failed
+        print(dict(outcomes), "versions at the end:", *server.repository.entry("m").open)
+        return report(before, resident()) and all(name.endswith("right") for name in outcomes)
 
 
 def evictions(folder: Path, count: int, seconds: float) -> bool:
@@ -108,88 +118,6 @@ def evictions(folder: Path, count: int, seconds: float) -> bool:
         return report(before, resident()) and not wrong
 
 
-def overload(folder: Path, count: int, seconds: float) -> bool:
-    models.rounds(folder / "rounds" / "model.onnx")
-    with started(folder, replace(ONE, queue=8), max_bytes=100_000) as server:
-        good = True
-        for factor in (1.5, 10):
-            ended, outcomes = time.monotonic() + seconds / 2, Counter[str]()
-            threads = [
-                threading.Thread(target=_until, args=(ended, act, server, outcomes))
-                for act in [_good] * round(4 * factor) + [_gone, _garbage, _too_much, _slow]
-            ]
-            for one in threads:
-                one.start()
-            time.sleep(seconds / 20)
-            before = resident()
-            for one in threads:
-                one.join()
-            print(f"{factor} times: {dict(outcomes)}")
-            good = report(before, resident()) and not outcomes["lost"] and good
-        return good
-
-
-def _until(ended: float, act: Callable, server: Server, outcomes: Counter[str]) -> None:
-    while time.monotonic() < ended:
-        outcomes[act(server)] += 1
-
-
-def _request(count: int) -> list:
-    given = [
-        tritonclient.http.InferInput("count", [], "INT64"),
-        tritonclient.http.InferInput("x", [3], "FP32"),
-    ]
-    given[0].set_data_from_numpy(np.array(count))
-    given[1].set_data_from_numpy(np.ones(3, np.float32))
-    return given
-
-
-def _good(server: Server) -> str:
-    start = time.perf_counter()
-    try:
-        client_of(server).infer("rounds", _request(2000))
-        return "answered"
-    except InferenceServerException as error:
-        refused = "429" in str(error.status()) or "429" in str(error)
-        late = time.perf_counter() - start > 1
-        return ("refused late" if late else "refused") if refused else f"failed: {str(error)[:60]}"
-    except OSError:
-        return "lost"
-
-
-def _raw(server: Server, data: bytes, wait: float) -> None:
-    with socket.create_connection(("127.0.0.1", server.http_port)) as connection:
-        connection.sendall(data)
-        time.sleep(wait)
-
-
-def _head(length: int, more: str = "") -> bytes:
-    return (
-        f"POST /v2/models/rounds/infer HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n{more}\r\n".encode()
-    )
-
-
-def _gone(server: Server) -> str:
-    body, length = tritonclient.http.InferenceServerClient.generate_request_body(_request(1 << 40))
-    _raw(server, _head(len(body), f"inference-header-content-length: {length}\r\n") + body, 0.05)
-    return "went"
-
-
-def _garbage(server: Server) -> str:
-    _raw(server, random.randbytes(300), 0.02)
-    return "garbage"
-
-
-def _too_much(server: Server) -> str:
-    _raw(server, _head(1 << 30) + b"x" * 1000, 0.02)
-    return "too much"
-
-
-def _slow(server: Server) -> str:
-    _raw(server, _head(1000)[:40], 1)
-    return "slow"
-
-
 def report(before: float, after: float) -> bool:
     print(f"memory: {before:.1f} MB, at the end {after:.1f} MB ({after / before:.3f})")
     return after <= before * 1.05
@@ -202,8 +130,10 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=0.0)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        good = globals()[options.what](Path(folder), options.count, options.seconds)
-    return not good
+        if options.what == "overload":
+            return not overload(Path(folder), options.seconds)
+        act = {"loads": loads, "swaps": swaps, "evictions": evictions}[options.what]
+        return not act(Path(folder), options.count, options.seconds)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tritonclient.grpc
 import tritonclient.http
 from tests.server import models
+from tests.waiting import until
 from tritonclient.utils import InferenceServerException
 
-from pinnace.errors import ConfigError
+from pinnace.errors import ConfigError, ModelStateError
+from pinnace.server import repository
 from pinnace.server.server import Options, Server
 from pinnace.server.settings import ModelSettings
 
@@ -107,6 +110,50 @@ def test_models_beyond_the_memory_are_opened_on_demand_and_evicted(serving, tmp_
     index = {model["name"]: model["state"] for model in client.get_model_repository_index()}
     assert [name for name, state in index.items() if state == "READY"] == ["m0"]
     assert client.is_model_ready("m3")  # its first request opens it
+
+
+@pytest.fixture
+def gate(monkeypatch) -> threading.Event:
+    """An event that the opening of models waits for."""
+    opening, event = repository._opened, threading.Event()
+    monkeypatch.setattr(repository, "_opened", lambda *words: event.wait(20) and opening(*words))
+    return event
+
+
+def test_a_version_is_opened_to_its_end_if_the_client_that_loads_it_goes(serving, tmp_path, gate):
+    models.constant(tmp_path / "m" / "1" / "model.onnx", 1)
+    gate.set()
+    server = serving(tmp_path)
+    older = server.repository.entry("m").open["1"]
+    gate.clear()
+    models.constant(tmp_path / "m" / "2" / "model.onnx", 2)
+    with pytest.raises(InferenceServerException, match=r"DEADLINE_EXCEEDED|Deadline Exceeded"):
+        tritonclient.grpc.InferenceServerClient(f"127.0.0.1:{server.grpc_port}").load_model(
+            "m", client_timeout=0.2
+        )
+    gate.set()
+    until(lambda: list(server.repository.entry("m").open) == ["2"])
+    with pytest.raises(ModelStateError):
+        until(lambda: older.runner.get_inputs() is None)
+
+
+def test_a_deadline_counts_while_a_model_is_opened(serving, tmp_path, gate):
+    models.constant(tmp_path / "m" / "model.onnx", 1)
+    client = client_of(serving(tmp_path, memory=1 << 30))
+    given = tritonclient.http.InferInput("x", [1], "FP32")
+    given.set_data_from_numpy(X)
+    with pytest.raises(InferenceServerException, match="was being opened"):
+        client.infer("m", [given], timeout=50_000)
+    gate.set()
+    assert ask(client, "m") == (1, "1")
+
+
+def test_a_model_whose_file_has_gone_is_named(serving, tmp_path):
+    models.constant(tmp_path / "m" / "model.onnx", 1)
+    client = client_of(serving(tmp_path, memory=1 << 30))
+    (tmp_path / "m" / "model.onnx").unlink()
+    with pytest.raises(InferenceServerException, match="it has no file"):
+        ask(client, "m")
 
 
 def test_a_model_has_settings_of_its_own(serving, tmp_path):

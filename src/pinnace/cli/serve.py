@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 import threading
@@ -118,6 +119,8 @@ def serve(
     start = time.perf_counter()
     server.start()
     note(f"ready after {time.perf_counter() - start:.2f} s: {_places(server, host)}", "ready")
+    gc.collect()
+    gc.freeze()  # modules and models stay: a full collection would stop all requests for 20 ms
     for line in server.summary():
         note(line, "model")
     ended.wait()

@@ -66,7 +66,9 @@ class _Body:
             raise LateError(f"the request's body was not there after {_PATIENCE:g} s") from None
         if message["type"] != "http.request":
             return message
-        part, self._ended = self._plain(message.get("body", b"")), not message.get("more_body", False)
+        part, self._ended = message.get("body", b""), not message.get("more_body", False)
+        if self._unpacked is not None:
+            part = await asyncio.to_thread(self._plain, part)  # a few bytes may become many
         self._taken += len(part)
         if self._taken > self._limit:
             raise self._too_large()
@@ -75,8 +77,7 @@ class _Body:
         return {"type": "http.request", "body": part, "more_body": not self._ended}
 
     def _plain(self, part: bytes) -> bytes:
-        if self._unpacked is None:
-            return part
+        assert self._unpacked is not None
         try:
             return self._unpacked.decompress(part, self._limit - self._taken + 1)
         except zlib.error as error:

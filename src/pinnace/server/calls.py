@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from time import perf_counter
 
@@ -17,7 +18,7 @@ _log = Log("pinnace.server")
 class Call:
     """A call from its arrival on; `model`, `version` and `id` are filled in once they are known."""
 
-    def __init__(self, name: str, headers: Mapping[str, str], limit: float | None = None) -> None:
+    def __init__(self, name: str, headers: Mapping[str, str], limit: float = math.inf) -> None:
         """`name` is that of the route or method; `limit` is the seconds from now that the client waits."""
         self.name, self.headers, self.limit = name, headers, limit
         self.model = self.version = self.id = ""
@@ -27,6 +28,15 @@ class Call:
     def seconds(self) -> float:
         """The time since its arrival."""
         return perf_counter() - self._start
+
+    def within(self, limit: float) -> None:
+        """Let the client wait for at most `limit` seconds from now."""
+        self.limit = min(self.limit, self.seconds + limit)
+
+    @property
+    def left(self) -> float | None:
+        """The seconds that the client still waits, above 0; None if it sets no limit."""
+        return None if self.limit == math.inf else max(self.limit - self.seconds, 1e-6)
 
     def answered(self) -> None:
         """Log it at level DEBUG."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import cache
 from pathlib import Path
@@ -85,7 +86,8 @@ def handlers(repository: Repository, access: Access, memory: SharedMemory) -> gr
 
 def _called(name: str, context: Any) -> Call:
     headers = {key: str(value) for key, value in context.invocation_metadata() or ()}
-    return Call(name, headers, context.time_remaining())
+    left = context.time_remaining()
+    return Call(name, headers, math.inf if left is None else left)
 
 
 def _parsed(kind: Proto, data: bytes, call: Call) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -28,6 +28,9 @@ from pinnace.server.spans import continued
 _LENGTH = "Inference-Header-Content-Length"
 """The header with the bytes of JSON before the raw tensors."""
 _POLICY = "default-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'"
+_LONG = 1 << 16
+"""Bytes whose JSON takes some milliseconds."""
+P = ParamSpec("P")
 T = TypeVar("T")
 _Handler = Callable[[Request], Awaitable[Response]]
 
@@ -213,12 +216,16 @@ class _Api:
 
     async def infer(self, request: Request) -> Response:
         call: Call = request.state.call
-        decoded, binary = _decoded(await request.body(), request, self._memory)
+        body = await request.body()
+        length = _json_length(body, request)
+        decoded, binary = await _aside(length, _decoded, body, length, request, self._memory)
         with continued(request.headers):
             result = await _unless_gone(
                 request, inference.infer(self._repository, decoded, self._memory, call)
             )
-        return _encoded(result, call.id, binary, request.headers.get("accept-encoding", ""))
+        accepted = request.headers.get("accept-encoding", "")
+        size = sum(one.array.nbytes for one in result.outputs if accepted or not binary(one.name))
+        return await _aside(size, _encoded, result, call.id, binary, accepted)
 
 
 @cache
@@ -228,6 +235,11 @@ def _page() -> str:
 
 def _named(request: Request) -> tuple[str, str]:
     return request.path_params["model"], request.path_params.get("version", "")
+
+
+async def _aside(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Return `work(...)`; in a thread if there are so many bytes that others would wait for it."""
+    return await asyncio.to_thread(work, *args, **kwargs) if size > _LONG else work(*args, **kwargs)
 
 
 async def _unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
@@ -253,15 +265,20 @@ def _json(data: bytes | memoryview) -> dict[str, Any]:
     return found
 
 
+def _json_length(body: bytes, request: Request) -> int:
+    """Return the bytes of JSON at the beginning of a request's body."""
+    length = request.headers.get(_LENGTH, str(len(body)))
+    if not length.isdecimal() or int(length) > len(body):
+        raise RequestError(f"{_LENGTH}: {length[:20]} is not the number of bytes of JSON in {len(body)}")
+    return int(length)
+
+
 def _decoded(
-    body: bytes, request: Request, memory: SharedMemory
+    body: bytes, length: int, request: Request, memory: SharedMemory
 ) -> tuple[inference.Request, Callable[[str], bool]]:
     """Return a request, and a function that says of an output whether it is wanted as raw bytes."""
     view = memoryview(body)
-    length = request.headers.get(_LENGTH, str(len(view)))
-    if not length.isdecimal() or int(length) > len(view):
-        raise RequestError(f"{_LENGTH}: {length[:20]} is not the number of bytes of JSON in {len(view)}")
-    head, raw = _json(view[: int(length)]), view[int(length) :]
+    head, raw = _json(view[:length]), view[length:]
     request.state.call.id = _text(head, "id", "")
     parameters = _object(head, "parameters")
     arrays, place = {}, 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -54,14 +55,14 @@ async def infer(repository: Repository, request: Request, memory: SharedMemory, 
     Raises RequestError, UnknownModelError, UnavailableError, and as `OpenModel.predict` does.
     """
     check(request.parameters)
-    limits = [limit for limit in (call.limit, timeout_of(request.parameters)) if limit is not None]
-    async with repository.using(request.model, request.version) as model:
+    call.within(timeout_of(request.parameters))
+    async with repository.using(request.model, request.version, call.left) as model:
         call.version = model.version
         names = [output.name for output in model.outputs]
         unknown = [name for name in request.outputs if name not in names]
         if unknown:
             raise RequestError(f"{model.name} has no output {unknown[0]!r}; it has {', '.join(names)}")
-        arrays = await model.predict(request.inputs, min(limits, default=None))
+        arrays = await model.predict(request.inputs, call.left)
         results = dict(zip(names, arrays, strict=True))
         wanted = request.outputs or dict.fromkeys(names)
         outputs = [Output(name, results[name], span) for name, span in wanted.items()]
@@ -88,12 +89,12 @@ def spans_of(outputs: Mapping[str, Mapping[str, Any]]) -> dict[str, Span | None]
     return {name: span_of(parameters, name) for name, parameters in outputs.items()}
 
 
-def timeout_of(parameters: Mapping[str, Any]) -> float | None:
-    """Return the seconds of the parameter `timeout`, which is in microseconds; None for none or 0."""
+def timeout_of(parameters: Mapping[str, Any]) -> float:
+    """Return the seconds of the parameter `timeout`, which is in microseconds; infinity for none or 0."""
     timeout = parameters.get("timeout", 0)
     if type(timeout) is not int or timeout < 0:
         raise RequestError(f"parameter timeout: {timeout!r} is no number of microseconds")
-    return timeout / 1e6 or None
+    return timeout / 1e6 or math.inf
 
 
 def check_load(parameters: Mapping[str, Any]) -> None:

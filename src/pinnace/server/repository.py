@@ -8,14 +8,15 @@ looked up among what the folder lists: they never become paths.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from pinnace.errors import ConfigError, PinnaceError
+from pinnace.errors import ConfigError, PinnaceError, PredictTimeoutError
 from pinnace.log import ERROR, INFO, Log
 from pinnace.ranking import read as read_labels
 from pinnace.server.failures import UnavailableError, UnknownModelError
@@ -72,6 +73,7 @@ class Repository:
         self._folder: Path | None = None
         self._entries: dict[str, Entry] = {}
         self._builds = ThreadPoolExecutor(1, "pinnace-open")
+        self._running = set[asyncio.Future[Any]]()
         places = list(places)
         if len(places) == 1 and places[0].is_dir():
             self._folder = places[0].resolve()
@@ -145,6 +147,24 @@ class Repository:
         answered by it before it is closed. `config` is that of `ModelSettings.overridden`; it holds until the
         next load.
         """
+        await self._to_its_end(self._load(name, config))
+
+    async def _to_its_end(self, work: Coroutine[Any, Any, None], limit: float | None = None) -> None:
+        """Await work for `limit` seconds; it goes on if its client has gone, or does not wait longer."""
+        task = asyncio.ensure_future(work)
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+        try:
+            await asyncio.wait_for(asyncio.shield(task), limit)
+        except TimeoutError:
+            raise PredictTimeoutError("the model was being opened when the request's time was over") from None
+
+    def _ended(self, task: asyncio.Future[Any]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # asyncio would complain of one whose client has gone
+
+    async def _load(self, name: str, config: str) -> None:
         if self._folder is not None:
             self._scan()
         if name not in self._entries:
@@ -167,6 +187,9 @@ class Repository:
 
     async def unload(self, name: str) -> None:
         """Close a model once its requests are answered; requests do not open it again, `load` does."""
+        await self._to_its_end(self._unload(name))
+
+    async def _unload(self, name: str) -> None:
         entry = self.entry(name)
         async with entry.lock:
             older, entry.open, entry.newest, entry.withdrawn = list(entry.open.values()), {}, "", True
@@ -174,30 +197,32 @@ class Repository:
             await one.close()
 
     @asynccontextmanager
-    async def using(self, name: str, version: str = "") -> AsyncIterator[OpenModel]:
-        """Hold a version of a model for the block; open it if nothing but memory is in the way."""
+    async def using(
+        self, name: str, version: str = "", limit: float | None = None
+    ) -> AsyncIterator[OpenModel]:
+        """Hold a version of a model for the block; open it if nothing but memory is in the way.
+
+        Raises PredictTimeoutError if it is not open after `limit` seconds.
+        """
         entry = self.entry(name)
-        found = entry.open.get(version or entry.newest)
-        if found is None:
-            found = await self._opened_for_request(entry, version)
+        while (found := entry.open.get(version or entry.newest)) is None:
+            await self._to_its_end(self._open_for_request(entry, version), limit)
         with found.held():
             yield found
 
-    async def _opened_for_request(self, entry: Entry, version: str) -> OpenModel:
+    async def _open_for_request(self, entry: Entry, version: str) -> None:
         if entry.withdrawn:
             raise UnavailableError(f"{entry.name} is not loaded")
         there = _versions(entry.place)
-        if version and version not in there:
+        wanted = version or max(there, key=int, default="")
+        if wanted not in there:
             raise UnknownModelError(
-                f"{entry.name} has no version {version[:20]!r}; it has {', '.join(there)}"
+                f"{entry.name} has no version {version[:20]!r}; it has {', '.join(there) or 'no file'}"
             )
         async with entry.lock:
-            found = entry.open.get(version or entry.newest)
-            if found is None:
-                wanted = version or max(there, key=int)
-                found = entry.open[wanted] = await self._open(entry, wanted)
+            if (version or entry.newest) not in entry.open:
+                entry.open[wanted] = await self._open(entry, wanted)
                 entry.newest = max(entry.open, key=int)
-        return found
 
     async def _open(self, entry: Entry, version: str) -> OpenModel:
         """Open a version, and warm it up; others are closed for it if memory is short."""

@@ -188,6 +188,7 @@ class Server:
             uvicorn.Config(
                 application(self.repository, options.max_bytes, self._access, self._memory),
                 lifespan="off", log_config=None, log_level="error", access_log=False, server_header=False,
+                ws="none", proxy_headers=False,
                 limit_concurrency=options.max_connections,
                 timeout_graceful_shutdown=int(options.drain),
                 ssl_certfile=options.certificate, ssl_keyfile=options.key,
