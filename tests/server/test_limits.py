@@ -205,7 +205,7 @@ def test_damaged_bodies_are_told_what_is_wrong(serving, simple, body, headers, m
 
 
 def test_a_slow_sender_is_refused(serving, simple, monkeypatch):
-    monkeypatch.setattr("pinnace.server.bodies._PATIENCE", 0.2)
+    monkeypatch.setattr("pinnace.server.bodies.PATIENCE", 0.2)
     with socket.create_connection(("127.0.0.1", serving(simple).http_port)) as client:
         client.sendall(b"POST /v2/models/simple/infer HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{")
         assert client.recv(100).startswith(b"HTTP/1.1 408")

@@ -9,12 +9,11 @@ import zlib
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from pinnace.server.connections import PATIENCE
 from pinnace.server.failures import LateError, RequestError, TooLargeError
 
 _SMALL = 1024
 """Bytes of a response that are not worth compressing."""
-_PATIENCE = 30.0
-"""Seconds that a client may take to send a body."""
 _WINDOWS = {"gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 
 
@@ -46,7 +45,7 @@ class _Body:
         self._encoding = headers.get(b"content-encoding", b"identity").decode("latin-1").lower()
         self._length = int(headers.get(b"content-length", b"0"))
         self._receive, self._limit, self._taken, self._ended = receive, limit, 0, False
-        self._deadline = asyncio.get_running_loop().time() + _PATIENCE
+        self._deadline = asyncio.get_running_loop().time() + PATIENCE
         window = _WINDOWS.get(self._encoding)
         self._unpacked = zlib.decompressobj(window) if window else None
 
@@ -63,7 +62,7 @@ class _Body:
             async with asyncio.timeout_at(self._deadline):
                 message = await self._receive()
         except TimeoutError:
-            raise LateError(f"the request's body was not there after {_PATIENCE:g} s") from None
+            raise LateError(f"the request's body was not there after {PATIENCE:g} s") from None
         if message["type"] != "http.request":
             return message
         part, self._ended = message.get("body", b""), not message.get("more_body", False)

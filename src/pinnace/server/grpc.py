@@ -18,6 +18,7 @@ from pinnace.formats.messages import Proto, message_class
 from pinnace.server import inference, messages, tensors
 from pinnace.server.access import Access, Scope
 from pinnace.server.calls import Call
+from pinnace.server.connections import PATIENCE
 from pinnace.server.failures import AccessError, RequestError
 from pinnace.server.repository import Repository
 from pinnace.server.shared_memory import SharedMemory, span_of
@@ -273,10 +274,24 @@ def _encoded(result: inference.Result, id_: str) -> Any:
 
 
 def server(
-    repository: Repository, max_bytes: int, access: Access | None = None, memory: SharedMemory | None = None
+    repository: Repository,
+    max_bytes: int,
+    max_connections: int,
+    access: Access | None = None,
+    memory: SharedMemory | None = None,
 ) -> grpc.aio.Server:
-    """Return a server without addresses, for requests of up to `max_bytes`."""
-    options = [("grpc.max_receive_message_length", max_bytes), ("grpc.max_send_message_length", -1)]
-    made = grpc.aio.server(options=[*options, ("grpc.so_reuseport", 0)])
+    """Return a server without addresses, for requests of up to `max_bytes`, and so many at once.
+
+    Beyond these options, gRPC closes connections for many pings, and refuses metadata above 16 KB.
+    """
+    options = {
+        "grpc.max_receive_message_length": max_bytes,
+        "grpc.max_send_message_length": -1,
+        "grpc.max_allowed_incoming_connections": max_connections,
+        "grpc.max_concurrent_streams": max_connections,
+        "grpc.server_handshake_timeout_ms": round(PATIENCE * 1000),
+        "grpc.so_reuseport": 0,
+    }
+    made = grpc.aio.server(options=list(options.items()), maximum_concurrent_rpcs=max_connections)
     made.add_generic_rpc_handlers((handlers(repository, access or Access(), memory or SharedMemory()),))
     return made

@@ -128,8 +128,8 @@ def _answering(handler: _Handler, access: Access, scope: Scope, name: str) -> _H
 
 def _failure(told: Answer, text: str) -> Response:
     headers = {"Retry-After": "1"} if told.status in (429, 503) else {}
-    if told.status in (408, 413):
-        headers["connection"] = "close"  # the rest of the body is not read
+    if told.status == 408:
+        headers["connection"] = "close"  # what is late would be taken for the next request
     return JSONResponse({"error": text}, told.status, headers)
 
 

@@ -22,6 +22,7 @@ from pinnace.errors import ConfigError
 from pinnace.log import INFO, Log
 from pinnace.server import grpc as grpc_server
 from pinnace.server.access import Access
+from pinnace.server.connections import Connection
 from pinnace.server.http import MAX_BYTES, application
 from pinnace.server.repository import Repository
 from pinnace.server.settings import ModelSettings
@@ -30,6 +31,8 @@ from pinnace.server.shared_memory import SharedMemory
 _log = Log("pinnace.server")
 _BACKLOG = 2048
 """Connections that the kernel holds until they are accepted."""
+_KEPT = 75
+"""Seconds that a connection may idle: a server that closes first fails a request that is just being sent."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +40,11 @@ class Options:
     """The addresses and limits of a server.
 
     A port of 0 is any free one, None is none. `drain` is the seconds that requests get to end when the server
-    stops; `max_bytes` is the size of a request, decompressed. `memory` is the bytes that open models may
-    take, 0 for no limit. `tokens` is a file for `Access`. `certificate` and `key` are PEM files for TLS; with
-    `client_ca` clients must have a certificate of this authority. `shared_memory` is the prefix of keys of
-    system shared memory that clients may register, "" for none. `name` is what the server tells clients.
+    stops; `max_bytes` is the size of a request, decompressed. `max_connections` holds for each door, and for
+    gRPC's requests at once. `memory` is the bytes that open models may take, 0 for no limit. `tokens` is a
+    file for `Access`. `certificate` and `key` are PEM files for TLS; with `client_ca` clients must have a
+    certificate of this authority. `shared_memory` is the prefix of keys of system shared memory that clients
+    may register, "" for none. `name` is what the server tells clients.
     """
 
     host: str = "127.0.0.1"
@@ -189,14 +193,16 @@ class Server:
                 application(self.repository, options.max_bytes, self._access, self._memory),
                 lifespan="off", log_config=None, log_level="error", access_log=False, server_header=False,
                 ws="none", proxy_headers=False,
-                limit_concurrency=options.max_connections,
+                http=Connection, limit_concurrency=options.max_connections + 1, timeout_keep_alive=_KEPT,
                 timeout_graceful_shutdown=int(options.drain),
                 ssl_certfile=options.certificate, ssl_keyfile=options.key,
                 ssl_ca_certs=options.client_ca,
                 ssl_cert_reqs=ssl.CERT_REQUIRED if options.client_ca else ssl.CERT_NONE,
             )
         )  # fmt: skip
-        rpc = grpc_server.server(self.repository, options.max_bytes, self._access, self._memory)
+        rpc = grpc_server.server(
+            self.repository, options.max_bytes, options.max_connections, self._access, self._memory
+        )
         if options.grpc_port is not None:
             place, credentials = f"{options.host}:{options.grpc_port}", _credentials(options)
             self.grpc_port = (

@@ -1,0 +1,186 @@
+"""Limits of connections: their number, heads and bodies that are long or slow, over HTTP and gRPC."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import ExitStack, closing
+
+import grpc
+import pytest
+import tritonclient.grpc
+import tritonclient.http
+from tests.server.test_limits import busy, connected, endless
+from tests.server.test_protocol import A, B, inputs
+from tests.waiting import LIMIT, until
+
+from pinnace.server.grpc import SERVICE
+
+LIVE = b"GET /v2/health/live HTTP/1.1\r\nhost: x\r\n\r\n"
+POST = b"POST /v2/models/simple/infer HTTP/1.1\r\nhost: x\r\n"
+HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+PING = bytes([0, 0, 8, 6, 0, 0, 0, 0, 0]) + b"12345678"
+
+
+def opened(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=LIMIT)
+
+
+def rest(client: socket.socket) -> bytes:
+    """What comes until the server closes the connection."""
+    data = b""
+    try:
+        while part := client.recv(1 << 16):
+            data += part
+    except ConnectionResetError:
+        pass
+    return data
+
+
+def status(client: socket.socket, request: bytes) -> bytes:
+    client.sendall(request)
+    return client.recv(1 << 16).split()[1]
+
+
+def test_connections_of_http_beyond_the_limit_are_refused(serving, simple):
+    server = serving(simple, max_connections=2)
+    with ExitStack() as held:
+        clients = [held.enter_context(opened(server.http_port)) for _ in range(2)]
+        assert [status(client, LIVE) for client in clients] == [b"200"] * 2
+        with opened(server.http_port) as third:
+            assert rest(third).startswith(b"HTTP/1.1 503")
+        clients[0].close()
+        until(lambda: _is_served(server.http_port))
+        assert status(clients[1], LIVE) == b"200"
+
+
+def _is_served(port: int) -> bool:
+    with opened(port) as client:
+        return status(client, LIVE) == b"200"
+
+
+def test_connections_of_grpc_beyond_the_limit_are_closed(serving, simple):
+    server = serving(simple, max_connections=2)
+    with ExitStack() as held:
+        for _ in range(2):
+            client = held.enter_context(opened(server.grpc_port))
+            client.sendall(HTTP2)
+            assert client.recv(100)
+        with opened(server.grpc_port) as third:
+            assert rest(third) == b""
+
+
+def test_requests_of_grpc_beyond_the_limit_are_refused(serving, rounds):
+    server = serving(rounds, max_connections=2)
+    client = connected(tritonclient.grpc, server)
+    calls = [
+        client.async_infer("rounds", endless(tritonclient.grpc), lambda result, error: None) for _ in range(2)
+    ]
+    until(lambda: busy(server, 2))
+    own = [("grpc.use_local_subchannel_pool", 1)]  # on the same connection it would wait in the client
+    with (
+        grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}", own) as channel,
+        pytest.raises(grpc.RpcError) as raised,
+    ):
+        channel.unary_unary(f"/{SERVICE}/ServerLive")(b"")
+    assert raised.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    for call in calls:
+        call.cancel()
+    until(lambda: busy(server, 0))
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET /v2", LIVE[:-2], LIVE + b"GET"])
+def test_a_slow_head_ends_its_connection(serving, simple, monkeypatch, begun):
+    monkeypatch.setattr("pinnace.server.connections.PATIENCE", 0.2)
+    with opened(serving(simple).http_port) as client:
+        client.sendall(begun)
+        answer = rest(client)
+    assert answer.startswith(b"HTTP/1.1 200" if begun.startswith(LIVE) else b"HTTP/1.1 408")
+
+
+def test_a_slow_handshake_of_grpc_ends_its_connection(serving, simple, monkeypatch):
+    monkeypatch.setattr("pinnace.server.grpc.PATIENCE", 0.2)
+    with opened(serving(simple).grpc_port) as client:
+        rest(client)
+
+
+def endlessly(client: socket.socket, head: bytes) -> None:
+    client.sendall(head)
+    for _ in range(10_000):
+        client.sendall(b"x" * 10_000)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /v2/health/live HTTP/1.1\r\nhost: x\r\nx: ",
+        b"GET /",
+        POST + b"transfer-encoding: chunked\r\n\r\n0\r\nx: ",
+        POST + b"transfer-encoding: chunked\r\n\r\n1;",
+    ],
+    ids=["field", "path", "field behind the body", "extension of a chunk"],
+)
+def test_an_endless_head_ends_its_connection(serving, simple, head):
+    with opened(serving(simple).http_port) as client, pytest.raises(OSError, match=r"reset|Broken pipe"):
+        endlessly(client, head)
+
+
+def test_a_body_may_come_in_single_bytes(serving, simple):
+    made = tritonclient.http.InferenceServerClient.generate_request_body(inputs(tritonclient.http, A, B))
+    body = b"".join(b"1\r\n%c\r\n" % byte for byte in made[0]) + b"0\r\n\r\n"
+    head = f"transfer-encoding: chunked\r\ninference-header-content-length: {made[1]}\r\n\r\n"
+    with opened(serving(simple).http_port) as client:
+        client.sendall(POST + head.encode())
+        for place in range(0, len(body), 60):
+            client.sendall(body[place : place + 60])
+        assert client.recv(1 << 16).startswith(b"HTTP/1.1 200")
+
+
+def test_a_client_that_sends_too_much_sees_why(serving, simple):
+    with opened(serving(simple, max_bytes=10_000).http_port) as client:
+        client.sendall(POST + b"content-length: 20000000\r\n\r\n" + bytes(20_000_000))
+        assert client.recv(1 << 16).startswith(b"HTTP/1.1 413")
+        assert status(client, LIVE) == b"200"
+
+
+def test_a_body_that_nobody_reads_is_not_waited_for(serving, simple, monkeypatch):
+    monkeypatch.setattr("pinnace.server.connections.PATIENCE", 0.2)
+    with opened(serving(simple, max_bytes=10_000).http_port) as client:
+        client.sendall(POST + b"content-length: 20000\r\n\r\n" + bytes(100))
+        assert rest(client).startswith(b"HTTP/1.1 413")
+
+
+def test_a_body_that_was_not_asked_for_ends_its_connection(serving, simple):
+    with opened(serving(simple, max_bytes=10_000).http_port) as client:
+        client.sendall(POST + b"content-length: 20000\r\nexpect: 100-continue\r\n\r\n")
+        assert rest(client).startswith(b"HTTP/1.1 413")
+
+
+def test_large_metadata_of_grpc_are_refused(serving, simple):
+    with grpc.insecure_channel(f"127.0.0.1:{serving(simple).grpc_port}") as channel:
+        call = channel.unary_unary(f"/{SERVICE}/ServerLive")
+        assert call(b"", metadata=[("x", "y" * 1000)])
+        with pytest.raises(grpc.RpcError) as raised:
+            call(b"", metadata=[("x", "y" * 20_000)])
+    assert raised.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+def test_many_pings_of_grpc_end_their_connection(serving, simple):
+    with closing(opened(serving(simple).grpc_port)) as client:
+        client.sendall(HTTP2 + PING * 20)
+        assert b"too_many_pings" in rest(client)
+
+
+def test_a_message_that_does_not_come_holds_nobody_up(serving, simple):
+    server, called = serving(simple), threading.Event()
+    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
+
+        def never():
+            called.wait(LIMIT)
+            yield b""
+
+        slow = channel.stream_unary(f"/{SERVICE}/ModelInfer").future(never())
+        result = connected(tritonclient.grpc, server).infer("simple", inputs(tritonclient.grpc, A, B))
+        assert result.as_numpy("OUTPUT0")[0, 0] == 1
+        slow.cancel()
+        called.set()
