@@ -172,6 +172,11 @@ def test_a_model_has_settings_of_its_own(serving, tmp_path):
         ("workers = true", "workers must be a whole number"),
         ("device_ids = [0, 'x']", "device_ids must be a list of whole numbers"),
         ("workers", "is not TOML"),
+        ("isolate = 1", "isolate must be true or false, not 1"),
+        ('engine = "tensorflow"', r"engine: cpu_provider must be in \[onnxruntime, openvino\]"),
+        ('precision = "half"', "precision: cpu_precision_mode must be in"),
+        ('device = "tpu"', "device: target elements must be in"),
+        ('config = "none.ini"', "config: Set parallel failed, config_path does not exist"),
     ],
 )
 def test_wrong_settings_name_the_file_and_the_key(tmp_path, text, message):
@@ -180,6 +185,14 @@ def test_wrong_settings_name_the_file_and_the_key(tmp_path, text, message):
     with pytest.raises(ConfigError, match=message) as raised:
         ModelSettings().read(file)
     assert str(file) in str(raised.value)
+
+
+def test_a_configuration_file_is_beside_the_settings(serving, tmp_path):
+    models.constant(tmp_path / "m" / "model.onnx", 1)
+    (tmp_path / "m" / "model.toml").write_text('config = "options.ini"\n')
+    (tmp_path / "m" / "options.ini").write_text("[runner]\nmax_queue=much\n")
+    (index,) = client_of(serving(tmp_path)).get_model_repository_index()
+    assert "[runner] max_queue" in index["reason"]
 
 
 def test_names_of_clients_are_no_paths(serving, tmp_path):

@@ -6,7 +6,7 @@ import os
 import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from pinnace.api.built import SOMETIMES, no_fact
 from pinnace.api.owner import EngineOwner
@@ -26,7 +26,7 @@ from pinnace.options.settings import Settings
 from pinnace.options.table import CHOSEN, PARALLEL, SPLIT
 from pinnace.options.target import Target
 from pinnace.serving import ray as cluster
-from pinnace.serving.processes import SLOTS, ProcessReplica
+from pinnace.serving.processes import SLOTS, processes
 from pinnace.serving.replicas import PartWorker, ReplicaSet, ReplicaWorkerPool
 from pinnace.serving.splitting import SharedCounts, SplitPlan, SplitRequest, freed
 from pinnace.serving.stats import Stats, latency
@@ -234,13 +234,7 @@ def _replicas(path: str, context: Context, device_ids: list[int] | None, setting
     if context.parallel.cluster:
         _check_numbers(device_ids)
         return cluster.replicas(path, context, settings, len(device_ids or ()))
-    message = {
-        "model": path,
-        "sections": {section: dict(values) for section, values in settings.sections.items()},
-        "folder": settings.folder,
-    }
-    targets = _targets(context, device_ids)
-    return ReplicaSet([ProcessReplica(t.place, {**message, "target": asdict(t)}) for t in targets], SLOTS)
+    return ReplicaSet(processes(path, _targets(context, device_ids), settings), SLOTS)
 
 
 def _check_numbers(device_ids: list[int] | None) -> None:

@@ -6,11 +6,12 @@ import os
 from collections.abc import Mapping
 from copy import copy
 from functools import partial
+from typing import TYPE_CHECKING
 
 from pinnace.api.base_model import BaseModel
 from pinnace.building.opening import open_model
 from pinnace.building.planning import to_target
-from pinnace.errors import ArgumentTypeError, ModelFormatError, warn
+from pinnace.errors import ArgumentTypeError, ConfigError, ModelFormatError, warn
 from pinnace.machine.cores import usable_core_count
 from pinnace.options.arguments import check_type, path
 from pinnace.options.context import Context, Parallel, device_numbers, file_of_rank, given_context
@@ -19,6 +20,9 @@ from pinnace.options.settings import Settings
 from pinnace.options.table import BUFFER, CHOSEN, RUNNER
 from pinnace.serving.batching import Batching
 from pinnace.types import Buffer
+
+if TYPE_CHECKING:
+    from pinnace.serving.replicas import ReplicaWorkerPool
 
 __all__ = ["ModelParallelRunner", "RunnerConfig"]
 
@@ -73,6 +77,9 @@ class ModelParallelRunner(BaseModel):
 
     `context.parallel.cluster = "ray"` or `address` runs the workers on a Ray cluster, each in a process of
     its own; there only the number of `device_ids` counts.
+
+    With `isolate = true` each worker is a process of its own. If one ends, because the engine crashed or the
+    kernel needed its memory, its prediction raises `DeviceUnavailableError`, and the process is restarted.
 
     `context.parallel.workers_num` is the number of workers of each device. If it is 0, it is the number with
     the best throughput that `pinnace tune` measured for the model on this machine, otherwise the number of
@@ -163,13 +170,21 @@ class ModelParallelRunner(BaseModel):
             from pinnace.serving import ray as cluster
 
             actors = cluster.workers(model, context, parallel, settings, limit, batching)
-            self._run_on(actors, ", ".join(actors.replicas.devices))
+            self._run_elsewhere(actors)
             return
         target_of = partial(partial, to_target, context, parallel.workers_num)
         spec, *others = (
             open_model(model, None, target_of(device_id=number), settings, settings.keep)
             for number in device_numbers(context, parallel.device_ids)
         )
+        if settings.get("runner", "isolate") == "true":
+            if not isinstance(model, str):
+                raise ConfigError("[runner] isolate: a process opens the file of a model: give its path")
+            from pinnace.serving.processes import workers as isolated
+
+            targets = [one.target for one in (spec, *others)]
+            self._run_elsewhere(isolated(model, targets, settings, limit, batching))
+            return
         target, workers = spec.target, spec.target.parallel_requests
         here = workers * (1 + len(others))
         if target.device == "cpu" and here * target.threads > usable_core_count():
@@ -178,3 +193,7 @@ class ModelParallelRunner(BaseModel):
                 f"that this process may use: predictions will wait for each other"
             )
         self._start(spec, workers, limit, batching, others)
+
+    def _run_elsewhere(self, workers: ReplicaWorkerPool) -> None:
+        replicas = workers.replicas
+        self._run_on(workers, ", ".join(dict.fromkeys(replicas.devices)), facts={"memory": replicas.memory})

@@ -306,6 +306,14 @@ SECTIONS: Mapping[str, Section] = {
                 "max_queue_delay_us": "microseconds that the first of them waits for others",
             }.items()
         }
+        | {
+            "isolate": Option(
+                "each worker is a process of its own, which is restarted if it ends",
+                EVERYWHERE,
+                values=_SWITCH,
+                needs=(RUNNER,),
+            )
+        }
     ),
     "distributed": Section(
         {"timeout": Option("seconds that ranks wait for each other", EVERYWHERE, values=Number())}

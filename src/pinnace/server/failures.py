@@ -8,6 +8,7 @@ from pinnace.errors import (
     ArgumentTypeError,
     ArgumentValueError,
     DataMismatchError,
+    DeviceUnavailableError,
     ModelStateError,
     NotSupportedError,
     PinnaceError,
@@ -70,6 +71,7 @@ _ANSWERS: tuple[tuple[type[Exception], Answer], ...] = (
     (NotSupportedError, Answer(501, "UNIMPLEMENTED", "not supported")),
     (UnavailableError, Answer(503, "UNAVAILABLE", "unavailable")),
     (ModelStateError, Answer(503, "UNAVAILABLE", "unavailable")),
+    (DeviceUnavailableError, Answer(503, "UNAVAILABLE", "unavailable")),
 )
 _FAULT = Answer(500, "INTERNAL", "engine")
 GONE = "cancelled"

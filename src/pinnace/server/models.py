@@ -16,7 +16,6 @@ import numpy as np
 from pinnace.api.runner import ModelParallelRunner
 from pinnace.errors import PinnaceError
 from pinnace.log import INFO, WARNING, Log
-from pinnace.options.context import Context
 from pinnace.server.failures import GONE, RequestError, answer
 from pinnace.server.settings import ModelSettings
 from pinnace.types import Array, DataType
@@ -62,7 +61,7 @@ class OpenModel:
         """Open a model, which takes a while. Raises as `ModelParallelRunner.build_from_file` does."""
         self.name, self.version, self.path, self.settings = name, version, path, settings
         self.counts, self.warm_ms = Counts(), 0.0
-        self.runner = ModelParallelRunner(str(path), _context(settings))
+        self.runner = ModelParallelRunner(str(path), settings.context())
         self.inputs = [TensorSpec(t.name, t.dtype, tuple(t.shape)) for t in self.runner.get_inputs()]
         self.outputs = [TensorSpec(t.name, t.dtype, tuple(t.shape)) for t in self.runner.get_outputs()]
         self.last_used = perf_counter()
@@ -185,24 +184,3 @@ class OpenModel:
         await self._idle.wait()
         self._metrics.closed()
         await asyncio.to_thread(self.runner.close)
-
-
-def _context(settings: ModelSettings) -> Context:
-    context = Context()
-    context.target = [settings.device]
-    device = getattr(context, settings.device)
-    if settings.device == "cpu":
-        device.thread_num, device.provider = settings.threads, settings.engine
-    device.precision_mode = settings.precision
-    parallel = context.parallel
-    parallel.workers_num, parallel.config_path = settings.workers, settings.config
-    if settings.device_ids:
-        parallel.device_ids = list(settings.device_ids)
-    runner = {"max_queue": str(settings.queue)}
-    if settings.max_batch_size > 1:
-        runner |= {
-            "max_batch_size": str(settings.max_batch_size),
-            "max_queue_delay_us": str(settings.max_queue_delay_us),
-        }
-    parallel.config_info = {"runner": runner}
-    return context

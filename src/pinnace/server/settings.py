@@ -9,10 +9,12 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from pinnace.errors import ConfigError
+from pinnace.errors import ArgumentValueError, ConfigError
+from pinnace.options.context import Context
 from pinnace.server.failures import RequestError
 
 _KINDS: dict[type, str] = {
+    bool: "true or false",
     tuple: "a list of whole numbers",
     str: "text",
     int: "a whole number of at least 0",
@@ -22,15 +24,16 @@ _KINDS: dict[type, str] = {
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """The opening and scheduling of a model; 0 leaves a number to Pinnace.
+    """The opening and scheduling of a model; 0 and "" leave the choice to Pinnace.
 
     `queue` is the number of requests that may wait; `timeout` is in seconds, 0 for none; `warm_up` is the
     number of predictions before a model is ready. `max_batch_size` above 1 batches waiting requests up to
-    that many rows; the first of them waits up to `max_queue_delay_us` microseconds for others.
+    that many rows; the first of them waits up to `max_queue_delay_us` microseconds for others. With `isolate`
+    each worker is a process of its own, whose end is an error for its request only.
     """
 
     engine: str = ""
-    precision: str = "enforce_fp32"
+    precision: str = ""
     workers: int = 0
     threads: int = 0
     device: str = "cpu"
@@ -41,20 +44,22 @@ class ModelSettings:
     timeout: float = 0.0
     warm_up: int = 3
     config: str = ""
+    isolate: bool = False
 
     def read(self, file: Path) -> ModelSettings:
         """Return these settings with those of a `model.toml`; these if there is no such file.
 
-        Raises ConfigError, which names the file and the key.
+        The path `config` is relative to its folder. Raises ConfigError, which names the file and the key.
         """
         try:
-            text = file.read_text(encoding="utf-8")
+            given = tomllib.loads(file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return self
-        try:
-            return self.updated(tomllib.loads(text), str(file))
-        except tomllib.TOMLDecodeError as error:
+        except ValueError as error:
             raise ConfigError(f"{file} is not TOML: {error}") from None
+        if isinstance(given.get("config"), str):
+            given["config"] = str(file.parent / given["config"])
+        return self.updated(given, str(file))
 
     def updated(self, given: Mapping[str, Any], where: str) -> ModelSettings:
         """Return these settings with others; `where` names their source in errors."""
@@ -70,7 +75,34 @@ class ModelSettings:
             if not fits or (isinstance(value, int | float) and value < 0):
                 raise ConfigError(f"{where}: {key} must be {_KINDS[wanted]}, not {value!r}")
             known[key] = wanted(value)
-        return replace(self, **known)
+        made = replace(self, **known)
+        try:
+            made.context()
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {error}") from None
+        return made
+
+    def context(self) -> Context:
+        """Return the context of a runner with these settings. Raises ConfigError, which names the setting."""
+        context = Context()
+        _set(context, "target", [self.device], "device")
+        device, parallel = getattr(context, self.device.lower()), context.parallel
+        for group, name, value, key in (
+            (device, "provider", self.engine, "engine"),
+            (device, "precision_mode", self.precision, "precision"),
+            (context.cpu, "thread_num", self.threads, "threads"),
+            (parallel, "workers_num", self.workers, "workers"),
+            (parallel, "device_ids", list(self.device_ids), "device_ids"),
+            (parallel, "config_path", self.config, "config"),
+        ):
+            if value:
+                _set(group, name, value, key)
+        runner = {"max_queue": str(self.queue), "isolate": str(self.isolate).lower()}
+        if self.max_batch_size > 1:
+            runner["max_batch_size"] = str(self.max_batch_size)
+            runner["max_queue_delay_us"] = str(self.max_queue_delay_us)
+        parallel.config_info = {"runner": runner}
+        return context
 
     def overridden(self, config: str) -> ModelSettings:
         """Return these settings with those of a client's configuration in Triton's JSON.
@@ -94,3 +126,10 @@ class ModelSettings:
             return self.updated(whole, "the configuration")
         except ConfigError as error:
             raise RequestError(str(error)) from None
+
+
+def _set(group: object, name: str, value: object, key: str) -> None:
+    try:
+        setattr(group, name, value)
+    except ArgumentValueError as error:
+        raise ConfigError(f"{key}: {error}") from None

@@ -8,12 +8,15 @@ import socket
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
 from pinnace.building.build import build
 from pinnace.building.opening import open_model
 from pinnace.engines.protocol import Executable
 from pinnace.errors import EngineError
 from pinnace.machine.cores import bound
+from pinnace.machine.memory import private_memory
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 from pinnace.serving.channel import Channel, Message, Slot, encode_error, encode_ports
@@ -25,6 +28,8 @@ def main(start: Message) -> None:
     """Serve the parent process until it closes the connection."""
     for sign in (signal.SIGINT, signal.SIGTERM):
         signal.signal(sign, signal.SIG_IGN)  # the parent gets it too, from a terminal or systemd, and decides
+    with suppress(OSError):  # a kernel short of memory should end this process, not the one that restarts it
+        Path("/proc/self/oom_score_adj").write_text("500", encoding="ascii")
     control = Channel(socket.socket(fileno=start["control"]))
     slots = [Slot(*descriptors) for descriptors in start["slots"]]
     try:
@@ -57,7 +62,8 @@ def build_replica(
     built = build(open_model(model, None, target, settings))
     executable = built.executable
     ports = {"inputs": encode_ports(executable.inputs), "outputs": encode_ports(executable.outputs)}
-    return executable, {**ports, "info": {**built.facts, **executable.info}}
+    memory = {"private": private_memory(), "files": built.spec.source.size}
+    return executable, {**ports, **memory, "info": {**built.facts, **executable.info}}
 
 
 def _serve_stops(stops: Channel, runner: _SlotRunner) -> None:

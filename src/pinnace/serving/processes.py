@@ -14,6 +14,7 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -21,8 +22,19 @@ from typing import IO
 import numpy as np
 
 from pinnace.errors import DeviceUnavailableError, EngineError
+from pinnace.options.settings import Settings
+from pinnace.options.target import Target
+from pinnace.serving.batching import Batching
 from pinnace.serving.channel import Channel, DTypes, Message, Slot, decode_error, decode_ports
-from pinnace.serving.replicas import Replica, ReplicaExecution, ReplicaLostError, T, Take
+from pinnace.serving.replicas import (
+    Replica,
+    ReplicaExecution,
+    ReplicaLostError,
+    ReplicaSet,
+    ReplicaWorkerPool,
+    T,
+    Take,
+)
 from pinnace.types import Array
 
 SLOTS = 2
@@ -188,6 +200,27 @@ class ProcessReplica(Replica):
     def _close(self) -> None:
         self._control.close()
         self._stops.close()
+
+
+def processes(model: str, targets: Sequence[Target], settings: Settings) -> list[ProcessReplica]:
+    """Return a process for each target, which builds the model of a file for it."""
+    message = {
+        "model": os.path.abspath(model),
+        "sections": {section: dict(values) for section, values in settings.sections.items()},
+        "folder": settings.folder,
+    }
+    return [ProcessReplica(target.place, {**message, "target": asdict(target)}) for target in targets]
+
+
+def workers(
+    model: str, targets: Sequence[Target], settings: Settings, limit: int, batching: Batching | None
+) -> ReplicaWorkerPool:
+    """Return workers that are processes: one for each request that a target runs at once.
+
+    If one dies, its request fails: another process might die over it too.
+    """
+    each = [replace(one, parallel_requests=1) for one in targets for _ in range(one.parallel_requests)]
+    return ReplicaWorkerPool(ReplicaSet(processes(model, each, settings), tries=1), limit, batching)
 
 
 def _text(printed: IO[bytes]) -> str:

@@ -34,7 +34,8 @@ _FACTS = ("engine", "precision", "model_type", "threads", "tuned", "why", "cache
 Take = Callable[[Sequence[Array]], T]
 """A function of results, which are valid only during the call."""
 
-_TRIES = 2  # replicas that may die over one request
+TRIES = 2
+"""Replicas that may die over one request."""
 _STARTS = 5  # attempts in a row to restart a lost replica
 _PAUSE = 0.1  # seconds before the second attempt; doubled each time
 
@@ -107,12 +108,14 @@ class ReplicaSet:
         depth: int = 1,
         patience: float = float("inf"),
         on_close: Callable[[], None] | None = None,
+        tries: int = TRIES,
     ) -> None:
         """Start all replicas and wait until they are ready. Raises the first error.
 
-        A request waits at most `patience` seconds while no replica is up. `on_close` is called after the end.
+        A request waits at most `patience` seconds while no replica is up, and fails if it loses `tries` of
+        them. `on_close` is called after the end.
         """
-        self.depth, self._patience, self._replicas = depth, patience, replicas
+        self.depth, self._patience, self._tries, self._replicas = depth, patience, tries, replicas
         self._changed = threading.Condition()
         self._owner = os.getpid()
         self._leaving = False
@@ -148,6 +151,12 @@ class ReplicaSet:
         return [replica.pid for replica in self._replicas if replica.up]
 
     @property
+    def memory(self) -> str:
+        """The fact "memory" of all replicas."""
+        private = len(self) * self._description["private"]
+        return f"private {private}, files {self._description['files']}"
+
+    @property
     def busy(self) -> int:
         return sum(replica.running > 0 for replica in self._replicas)
 
@@ -177,7 +186,7 @@ class ReplicaSet:
             except ReplicaLostError as lost:
                 self._lose(replica)
                 tried += not lost.harmless
-                if tried == _TRIES:
+                if tried == self._tries:
                     raise DeviceUnavailableError(f"{lost} while it computed this request") from None
             finally:
                 execution.stop_by(None)
