@@ -60,9 +60,25 @@ def test_a_full_queue_refuses_at_once(door, serving, rounds):
         one.join(LIMIT)
 
 
-def _late(door, server) -> None:
+def _late(door, server, priority: int = 0) -> None:
     with pytest.raises(InferenceServerException):
-        connected(door, server).infer("rounds", endless(door), timeout=1_500_000)
+        connected(door, server).infer("rounds", endless(door), priority=priority, timeout=1_500_000)
+
+
+def test_requests_wait_by_priority_and_a_full_queue_refuses_all(door, serving, rounds):
+    server = serving(rounds, settings=ModelSettings(workers=1, threads=1, queue=5))
+    clients = [
+        threading.Thread(target=_late, args=(door, server, priority)) for priority in (1, 3, 0, 2, 1, 7)
+    ]
+    for place, one in enumerate(clients, 1):
+        one.start()
+        until(lambda: busy(server, place))  # noqa: B023 - it is over before the next place
+    waiting = server.repository.entry("rounds").open["1"].runner._live.workers._waiting
+    assert [request.priority for request in waiting] == [-1, 0, 0, 1, 5]
+    with pytest.raises(InferenceServerException, match=r"429|RESOURCE_EXHAUSTED"):
+        connected(door, server).infer("rounds", endless(door, 1), priority=1)
+    for one in clients:
+        one.join(LIMIT)
 
 
 def test_refusals_say_when_to_come_again(serving, rounds):
@@ -172,7 +188,8 @@ OTHER = ONE | {"name": "INPUT1"}
             {"inputs": [ONE | {"parameters": {"shared_memory_region": "r"}}]},
             "_byte_size and _offset are numbers",
         ),
-        ({"inputs": [ONE, OTHER], "parameters": {"timeout": "soon"}}, "microseconds"),
+        ({"inputs": [ONE, OTHER], "parameters": {"timeout": "soon"}}, "parameter timeout: 'soon'"),
+        ({"inputs": [ONE, OTHER], "parameters": {"priority": -1}}, "parameter priority: -1"),
         ({"inputs": [ONE, OTHER], "parameters": []}, "parameters must be an object"),
         ({"inputs": [ONE, OTHER], "outputs": [{}]}, "name must be text"),
         ({"inputs": [ONE, OTHER], "id": 7}, "id must be text"),

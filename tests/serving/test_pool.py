@@ -131,6 +131,18 @@ def test_client_that_asks_again_waits_behind_all_others(gate):
     workers.close()
 
 
+def test_requests_of_smaller_priority_run_first_and_equal_ones_in_their_order(gate):
+    workers = WorkerPool(gate)
+    futures = [workers.submit(one(0), number)]
+    until(lambda: gate.order)
+    given = [(1, 5), (2, 0), (3, -1), (4, 0), (5, -1), (6, 5)]
+    futures += [workers.submit(one(value), number, priority=priority) for value, priority in given]
+    gate.open.release(len(futures))
+    wait(futures, LONG)
+    assert gate.order == [0, 3, 5, 2, 4, 1, 6]
+    workers.close()
+
+
 def test_future_gives_the_presented_results(gate):
     workers = WorkerPool(gate, 2)
     futures = [workers.submit(one(value), number) for value in (1, 2, -3)]

@@ -242,8 +242,8 @@ class BaseModel(EngineOwner):
             return tensors_of(results, live.outputs.kinds)
         return live.outputs.fill(outputs, results, into)
 
-    def submit(self, inputs: Inputs, timeout: float | None = None) -> Future[Outputs]:
-        """Queue a prediction and return at once.
+    def submit(self, inputs: Inputs, timeout: float | None = None, priority: int = 0) -> Future[Outputs]:
+        """Queue a prediction and return at once; those of smaller `priority` leave the queue first.
 
         The future returns or raises what `predict` would, also after `timeout` seconds; `cancel` removes the
         prediction from the queue, or stops it if it runs. The data of the inputs must not change until it is
@@ -251,9 +251,10 @@ class BaseModel(EngineOwner):
         """
         live = self._live or self._built("predict failed! ", inputs)
         check_timeout(timeout)
+        check_type("priority", priority, int)
         kinds = live.outputs.kinds
         arrays = live.inputs.arrays(inputs)
-        return live.workers.submit(arrays, lambda results: tensors_of(results, kinds), timeout)
+        return live.workers.submit(arrays, lambda results: tensors_of(results, kinds), timeout, priority)
 
     async def apredict(self, inputs: Inputs, timeout: float | None = None) -> Outputs:
         """Predict from a coroutine, without blocking the event loop.

@@ -50,19 +50,19 @@ class Result:
 
 
 async def infer(repository: Repository, request: Request, memory: SharedMemory, call: Call) -> Result:
-    """Compute a request within the limit of its call, and within its parameter `timeout` in microseconds.
+    """Compute a request within the limit of its call, and within its parameter `timeout`.
 
     Raises RequestError, UnknownModelError, UnavailableError, and as `OpenModel.predict` does.
     """
     check(request.parameters)
-    call.within(timeout_of(request.parameters))
+    call.within(number_of(request.parameters, "timeout") / 1e6 or math.inf)
     async with repository.using(request.model, request.version, call.left) as model:
         call.version = model.version
         names = [output.name for output in model.outputs]
         unknown = [name for name in request.outputs if name not in names]
         if unknown:
             raise RequestError(f"{model.name} has no output {unknown[0]!r}; it has {', '.join(names)}")
-        arrays = await model.predict(request.inputs, call.left)
+        arrays = await model.predict(request.inputs, call.left, number_of(request.parameters, "priority"))
         results = dict(zip(names, arrays, strict=True))
         wanted = request.outputs or dict.fromkeys(names)
         outputs = [Output(name, results[name], span) for name, span in wanted.items()]
@@ -89,12 +89,12 @@ def spans_of(outputs: Mapping[str, Mapping[str, Any]]) -> dict[str, Span | None]
     return {name: span_of(parameters, name) for name, parameters in outputs.items()}
 
 
-def timeout_of(parameters: Mapping[str, Any]) -> float:
-    """Return the seconds of the parameter `timeout`, which is in microseconds; infinity for none or 0."""
-    timeout = parameters.get("timeout", 0)
-    if type(timeout) is not int or timeout < 0:
-        raise RequestError(f"parameter timeout: {timeout!r} is no number of microseconds")
-    return timeout / 1e6 or math.inf
+def number_of(parameters: Mapping[str, Any], name: str) -> int:
+    """Return the parameter `timeout`, in microseconds, or `priority`; 0 for none. Raises RequestError."""
+    number = parameters.get(name, 0)
+    if type(number) is not int or number < 0:
+        raise RequestError(f"parameter {name}: {number!r} is no whole number of at least 0")
+    return number
 
 
 def check_load(parameters: Mapping[str, Any]) -> None:

@@ -126,14 +126,22 @@ class OpenModel:
         seconds = perf_counter() - start
         _log.event(INFO, "warm", f"{self.name} {self.version} is warm", model=self.name, seconds=seconds)
 
-    async def predict(self, inputs: Mapping[str, Array], timeout: float | None = None) -> Sequence[Array]:
+    async def predict(
+        self, inputs: Mapping[str, Array], timeout: float | None = None, priority: int = 0
+    ) -> Sequence[Array]:
         """Return the outputs in the model's order; `timeout` is in seconds and includes the wait.
+
+        `priority` is the protocol's: 1 leaves the queue before 2, and so on; 0 is the model's default.
 
         Raises as `ModelParallelRunner.apredict` does. A cancelled task withdraws or stops the prediction.
         """
         start = perf_counter_ns()
         try:
-            future = self.runner.submit(self._in_order(inputs), self._within(timeout))
+            future = self.runner.submit(
+                self._in_order(inputs),
+                self._within(timeout),
+                (priority or self.settings.default_priority) - self.settings.default_priority,
+            )
             outputs = await asyncio.wrap_future(future)
             arrays = [output.get_data_to_numpy() for output in outputs]
         except asyncio.CancelledError:

@@ -27,7 +27,8 @@ class ModelSettings:
     """The opening and scheduling of a model; 0 and "" leave the choice to Pinnace.
 
     `queue` is the number of requests that may wait; `timeout` is in seconds, 0 for none; `warm_up` is the
-    number of predictions before a model is ready. `max_batch_size` above 1 batches waiting requests up to
+    number of predictions before a model is ready; `default_priority` is the priority of requests that name
+    none. `max_batch_size` above 1 batches waiting requests up to
     that many rows; the first of them waits up to `max_queue_delay_us` microseconds for others. With `isolate`
     each worker is a process of its own, whose end is an error for its request only.
     """
@@ -41,6 +42,7 @@ class ModelSettings:
     max_batch_size: int = 0
     max_queue_delay_us: int = 0
     queue: int = 128
+    default_priority: int = 2
     timeout: float = 0.0
     warm_up: int = 3
     config: str = ""
@@ -115,6 +117,7 @@ class ModelSettings:
             given = {
                 "max_batch_size": found.get("max_batch_size"),
                 "max_queue_delay_us": batching.get("max_queue_delay_microseconds"),
+                "default_priority": batching.get("default_priority_level"),
                 "workers": sum(int(group["count"]) for group in groups) or None,
             }
             whole = {name: int(value) for name, value in given.items() if value is not None}

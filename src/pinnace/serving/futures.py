@@ -149,13 +149,13 @@ class SubmittedRequest(RequestFuture[Any]):
     """A request that is also the future of its caller."""
 
     def __init__(
-        self, pool: WorkerPool, arrays: Sequence[Array], present: Callable[[list[Array]], Any]
+        self, pool: WorkerPool, arrays: Sequence[Array], present: Callable[[list[Array]], Any], priority: int
     ) -> None:
         """Create a request of a pool. `present` converts the results."""
         super().__init__(pool)
         self.arrays = arrays
         self.outputs: Sequence[Array] | None = None
-        self.arrived = perf_counter_ns()
+        self.arrived, self.priority = perf_counter_ns(), priority
         self._present = present
 
     def requests(self) -> Sequence[Request]:

@@ -45,7 +45,9 @@ one.
 
 
 class WorkerPool(WorkerThreads):
-    """`count` workers that run one executable, first come, first served, each with its own state.
+    """`count` workers that run one executable, each with its own state.
+
+    Among requests of one priority the first to come is the first to run.
 
     A caller that finds an idle worker runs on it in its own thread, unless the queue was crowded just before,
     or it is the main thread and the run may be long: only this thread handles signals, and not before the
@@ -141,15 +143,16 @@ class WorkerPool(WorkerThreads):
         arrays: Sequence[Array],
         present: Callable[[list[Array]], T],
         timeout: float | None = None,
+        priority: int = 0,
     ) -> Future[T]:
-        """Queue a request; the future gets `present(results)`.
+        """Queue a request, before those of greater `priority`; the future gets `present(results)`.
 
         Raises as `run` does, except for errors of the run itself and `PredictTimeoutError`, which the future
         gets.
         """
         from pinnace.serving.futures import SubmittedRequest
 
-        request = SubmittedRequest(self, arrays, present)
+        request = SubmittedRequest(self, arrays, present, priority)
         self.enqueue(request)
         request.expire_after(timeout)
         return request
@@ -216,7 +219,7 @@ class WorkerPool(WorkerThreads):
                 )
             if waiting >= _CROWD * self._count:
                 self._crowded_until = request.arrived + _CROWDED
-            self._waiting.append(request)
+            self._insert(request)
             idle = self._idle()  # after the request is there
             # The first idle workers were woken for the requests that wait already.
             worker = idle[min(waiting + 1, len(idle)) - 1] if idle else None
@@ -224,6 +227,14 @@ class WorkerPool(WorkerThreads):
                 self._changed.notify_all()
         if worker is not None:
             self._wake(worker)
+
+    def _insert(self, request: Request) -> None:
+        place = len(self._waiting)
+        for other in reversed(self._waiting):
+            if other.priority <= request.priority:
+                break
+            place -= 1
+        self._waiting.insert(place, request)
 
     def give_up(self, *requests: Request) -> bool:
         """Remove requests from the queue, or stop their runs if they are `done`. Returns True if all
@@ -264,7 +275,7 @@ class WorkerPool(WorkerThreads):
             self._perform(worker, batch)
 
     def _next(self, worker: Worker) -> list[Request]:
-        """Return the oldest request, with those to be batched with it; [] once the worker is released."""
+        """Return the next request, with those to be batched with it; [] once the worker is released."""
         with self._changed:
             worker.adopt(self._executables[worker.group])
             if not self._waiting or worker not in self._active:

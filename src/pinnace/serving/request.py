@@ -29,11 +29,12 @@ def timed_out(seconds: float | None, began: bool) -> PredictTimeoutError:
 
 
 class Request(Protocol):
-    """One prediction. `arrived` is its time by `perf_counter_ns`."""
+    """One prediction. `arrived` is its time by `perf_counter_ns`; a smaller `priority` runs first."""
 
     arrays: Sequence[Array]
     outputs: Sequence[Array] | None
     arrived: int
+    priority: int
 
     def begin(self) -> bool:
         """Return True if the request is to run, False if it was given up."""
@@ -55,6 +56,7 @@ class BlockingRequest:
     """A request whose caller sleeps until it is done."""
 
     __slots__ = ("_error", "_gate", "_results", "arrays", "arrived", "given_up", "outputs")
+    priority = 0
 
     def __init__(self, arrays: Sequence[Array], outputs: Sequence[Array] | None, arrived: int) -> None:
         self.arrays, self.outputs, self.arrived = arrays, outputs, arrived

@@ -203,6 +203,8 @@ class SplitRequest(RequestFuture[Outputs]):
 class RequestPart:
     """Some rows of a request, which workers run as a request of its own."""
 
+    priority = 0
+
     def __init__(self, request: SplitRequest, begin: int, end: int, arrays: Sequence[Array]) -> None:
         self.arrays, self.arrived = arrays, perf_counter_ns()
         self.outputs: Sequence[Array] | None = None
