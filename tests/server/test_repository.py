@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 
@@ -215,3 +216,16 @@ def test_what_is_no_model_is_named_at_the_start(tmp_path: Path, places):
         tmp_path.mkdir()
     with pytest.raises(ConfigError):
         Server([tmp_path / place for place in places], options=Options(http_port=0, grpc_port=0))
+
+
+def test_open_models_make_no_threads_that_wait_for_work(serving, tmp_path):
+    for number in range(11):
+        models.constant(tmp_path / f"m{number}" / "model.onnx", number)
+    settings = ModelSettings(engine="onnxruntime", workers=2, threads=1)
+    server = serving(tmp_path, settings=settings, memory=1 << 30)
+    client = client_of(server)
+    client.load_model("m10")
+    one = len(os.listdir("/proc/self/task"))
+    for number in range(10):
+        client.load_model(f"m{number}")
+    assert len(os.listdir("/proc/self/task")) <= one + 1
