@@ -121,6 +121,11 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_the_start_tells_the_time_through_http_with_a_token(serving, simple, tokens):
+    (line,) = serving(simple, tokens=tokens).summary()
+    assert ", through HTTP " in line
+
+
 @pytest.mark.parametrize("mutual", [False, True])
 def test_tls_protects_both_doors(serving, simple, certificates, mutual):
     place = certificates
@@ -128,6 +133,7 @@ def test_tls_protects_both_doors(serving, simple, certificates, mutual):
         simple, certificate=place / "server.pem", key=place / "server.key",
         client_ca=place / "ca.pem" if mutual else None,
     )  # fmt: skip
+    assert (", through HTTP " in server.summary()[0]) is not mutual
     own = {"keyfile": str(place / "client.key"), "certfile": str(place / "client.pem")}
     chosen = {"certificate_chain": own["certfile"], "private_key": own["keyfile"]}
     for pair in (True, False) if mutual else (False,):

@@ -28,7 +28,9 @@ def started(simple, tmp_path):
 def test_the_command_serves_until_a_signal(started, number, tmp_path):
     ready, model = started.stderr.readline(), started.stderr.readline()
     assert re.match(r"ready after [\d.]+ s: http://127\.0\.0\.1:\d+, grpc://127\.0\.0\.1:\d+", ready)
-    assert re.match(r"simple: .*1 workers x 1 threads, [\d.e-]+ ms a request in process", model)
+    assert re.match(
+        r"simple: .*1 workers x 1 threads, in process [\d.e-]+ ms, through HTTP [\d.e-]+ ms\n", model
+    )
     port = re.search(r":(\d+)", ready)[1]
     client = tritonclient.http.InferenceServerClient(f"127.0.0.1:{port}")
     np.testing.assert_array_equal(

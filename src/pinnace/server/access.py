@@ -47,6 +47,11 @@ class Access:
             raise ConfigError(f"{file} has no token")
         return cls(tokens)
 
+    def token_for(self, scope: Scope) -> str:
+        """Return a token with a scope, for the server's own requests; "" if there is or needs to be none."""
+        found = (name for name, scopes in (self._tokens or {}).items() if scope in scopes)
+        return next(found, b"").decode()
+
     def check(self, scope: Scope, authorization: str) -> None:
         """Raise AccessError unless the header `authorization` has a token with a scope.
 

@@ -16,6 +16,7 @@ import numpy as np
 from pinnace.api.runner import ModelParallelRunner
 from pinnace.errors import PinnaceError
 from pinnace.log import INFO, WARNING, Log
+from pinnace.machine.memory import private_memory
 from pinnace.server.failures import GONE, RequestError, answer
 from pinnace.server.settings import ModelSettings
 from pinnace.types import Array, DataType
@@ -23,6 +24,9 @@ from pinnace.types import Array, DataType
 if TYPE_CHECKING:
     from pinnace.server.metrics import Metrics
 
+_LEAST = 1 << 18
+"""Bytes that the smallest model takes with its session, counts and metrics: where memory of closed models is
+used again, they cannot be seen."""
 _log = Log("pinnace.server")
 
 
@@ -62,11 +66,14 @@ class OpenModel:
         self.name, self.version, self.path, self.settings = name, version, path, settings
         self.counts, self.warm_ms = Counts(), 0.0
         self.runner = ModelParallelRunner(str(path), settings.context())
+        self._private = private_memory()
+        told = dict(part.split() for part in self.runner.get_model_info("memory").split(", "))
+        self.memory = int(told["private"]) + int(told["files"])
+        """Bytes that the model takes: what opening and warming it up allocated, and its mapped file."""
         self.inputs = [TensorSpec(t.name, t.dtype, tuple(t.shape)) for t in self.runner.get_inputs()]
         self.outputs = [TensorSpec(t.name, t.dtype, tuple(t.shape)) for t in self.runner.get_outputs()]
         self.last_used = perf_counter()
         self._metrics = metrics.of(name, version)
-        self._metrics.opened(self.memory)
         self._holders = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -79,16 +86,10 @@ class OpenModel:
     def summary(self) -> str:
         """Return what was chosen for it, and the time of a request when it is warm."""
         fact = self.runner.get_model_info
-        warm = f", {self.warm_ms:.3g} ms a request in process" if self.warm_ms else ""
+        warm = f", in process {self.warm_ms:.3g} ms" if self.warm_ms else ""
         return (
             f"{fact('engine')}, {fact('precision')}, {self.workers} workers x {fact('threads')} threads{warm}"
         )
-
-    @property
-    def memory(self) -> int:
-        """Bytes that the model takes: what opening it allocated, and its file, which is mapped."""
-        told = dict(part.split() for part in self.runner.get_model_info("memory").split(", "))
-        return int(told["private"]) + int(told["files"])
 
     @property
     def busy(self) -> bool:
@@ -108,13 +109,17 @@ class OpenModel:
             if not self._holders:
                 self._idle.set()
 
+    @property
+    def zeros(self) -> list[Array]:
+        """Inputs of zeros; free dimensions are 1."""
+        return [np.zeros([max(d, 1) for d in t.shape], t.dtype.to_numpy()) for t in self.inputs]
+
     def warm_up(self) -> None:
         """Predict zeros a few times, so that the first request is as fast as the tenth.
 
         A model that zeros do not suit stays cold: the log says so.
         """
-        zeros = [np.zeros([max(d, 1) for d in t.shape], t.dtype.to_numpy()) for t in self.inputs]
-        start = perf_counter()
+        zeros, start = self.zeros, perf_counter()
         try:
             for _ in range(self.settings.warm_up):
                 begun = perf_counter()
@@ -123,6 +128,9 @@ class OpenModel:
         except PinnaceError as error:
             _log.event(WARNING, "not warm", f"{self.name}: zeros do not warm it up: {error}", model=self.name)
             return
+        finally:
+            self.memory = max(_LEAST, self.memory + max(0, private_memory() - self._private))
+            self._metrics.opened(self.memory)
         seconds = perf_counter() - start
         _log.event(INFO, "warm", f"{self.name} {self.version} is warm", model=self.name, seconds=seconds)
 

@@ -20,10 +20,12 @@ import uvicorn
 
 from pinnace.errors import ConfigError
 from pinnace.log import INFO, Log
+from pinnace.server import door
 from pinnace.server import grpc as grpc_server
 from pinnace.server.access import Access
 from pinnace.server.connections import Connection
 from pinnace.server.http import MAX_BYTES, application
+from pinnace.server.models import OpenModel
 from pinnace.server.repository import Repository
 from pinnace.server.settings import ModelSettings
 from pinnace.server.shared_memory import SharedMemory
@@ -174,14 +176,25 @@ class Server:
             started.set_exception(error)
 
     def summary(self) -> list[str]:
-        """Return a line for each model: what was chosen for it, or why it is not open."""
-        lines = []
-        for entry in self.repository.entries:
+        """Return a line for each model: what was chosen for it, and its times, or why it is not open."""
+        lines, entries = [], self.repository.entries
+        for entry in entries:
             opened = entry.open.get(entry.newest)
-            lines.append(
-                f"{entry.name}: {opened.summary() if opened else entry.reason or 'opened on demand'}"
-            )
-        return lines
+            told = opened.summary() + self._door(opened) if opened else entry.reason
+            if told:
+                lines.append(f"{entry.name}: {told}")
+        rest = len(entries) - len(lines)
+        return [*lines, f"{rest} models are opened on demand"] if rest else lines
+
+    def _door(self, opened: OpenModel) -> str:
+        """Return the time of a request through HTTP; "" without HTTP, and if clients need certificates."""
+        options = self._options
+        if not (self.http_port and opened.warm_ms) or options.client_ca is not None:
+            return ""
+        client = door.connection(options.host, self.http_port, options.certificate is not None)
+        took = door.milliseconds(client, opened, self._access.token_for("infer"))
+        client.close()
+        return f", through HTTP {took:.3g} ms" if took else ""
 
     async def serve(self, started: Future[None] | None = None) -> None:
         """Serve on the running loop until `stop`; complete `started` once the server is ready."""
