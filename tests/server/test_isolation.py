@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from pathlib import Path
 
 import pytest
+from onnx import TensorProto
 from tests.server import models
 from tests.server.test_limits import DOORS, connected, endless
 from tests.server.test_repository import ask, client_of
@@ -62,13 +64,28 @@ def test_a_process_that_is_killed_while_it_waits_is_replaced_unseen(server):
     assert connected(door, server).infer("rounds", endless(door, 2)).as_numpy("y") is not None
 
 
+def test_a_model_with_text_cannot_be_isolated_and_says_why(serving, tmp_path):
+    models.echo(tmp_path / "m" / "model.onnx", TensorProto.STRING)
+    (tmp_path / "m" / "model.toml").write_text(ISOLATED)
+    assert "text, which shared memory cannot hold" in serving(tmp_path).summary()[0]
+
+
+def test_a_deadline_ends_a_run_in_a_process_that_goes_on(server):
+    door, before = DOORS["grpc"], pids(runner_of(server))
+    with pytest.raises(InferenceServerException, match="DEADLINE_EXCEEDED"):
+        connected(door, server).infer("rounds", endless(door), timeout=200_000)
+    assert connected(door, server).infer("rounds", endless(door, 2)).as_numpy("y") is not None
+    assert pids(runner_of(server)) == before
+
+
 def test_the_memory_of_a_process_counts(server):
     opened = {name: server.repository.entry(name).open["1"] for name in ("rounds", "other")}
     assert opened["rounds"].memory > 10_000_000 + opened["other"].memory
 
 
-def test_the_process_ends_with_its_model(server):
+def test_the_process_would_end_before_the_server_and_ends_with_its_model(server):
     (pid,) = pids(runner_of(server))
+    assert Path(f"/proc/{pid}/oom_score_adj").read_text() == "500\n"  # it goes before the server does
     client_of(server).unload_model("rounds")
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)

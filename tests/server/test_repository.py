@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from pathlib import Path
@@ -186,6 +187,17 @@ def test_wrong_settings_name_the_file_and_the_key(tmp_path, text, message):
     with pytest.raises(ConfigError, match=message) as raised:
         ModelSettings().read(file)
     assert str(file) in str(raised.value)
+
+
+def test_a_load_brings_the_settings_of_a_configuration_of_triton():
+    config = {
+        "max_batch_size": 4,
+        "instance_group": [{"count": 1}, {"count": "2"}],
+        "dynamic_batching": {"max_queue_delay_microseconds": 50, "default_priority_level": 3},
+    }
+    assert ModelSettings(threads=1).overridden(json.dumps(config)) == ModelSettings(
+        threads=1, max_batch_size=4, workers=3, max_queue_delay_us=50, default_priority=3
+    )
 
 
 def test_a_configuration_file_is_beside_the_settings(serving, tmp_path):

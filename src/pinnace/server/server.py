@@ -184,7 +184,7 @@ class Server:
             if told:
                 lines.append(f"{entry.name}: {told}")
         rest = len(entries) - len(lines)
-        return [*lines, f"{rest} models are opened on demand"] if rest else lines
+        return [*lines, f"opened on demand: {rest}"] if rest else lines
 
     def _door(self, opened: OpenModel) -> str:
         """Return the time of a request through HTTP; "" without HTTP, and if clients need certificates."""
