@@ -14,6 +14,8 @@ from pinnace.server.tensors import NAMES, to_raw
 
 _PATIENCE = 10.0
 """Seconds that a request may take."""
+_REQUESTS, _LONG = 10, 0.2
+"""Requests until the time is told, and seconds after which no more are sent."""
 
 
 def connection(host: str, port: int, secure: bool) -> HTTPConnection:
@@ -26,7 +28,7 @@ def connection(host: str, port: int, secure: bool) -> HTTPConnection:
 
 
 def milliseconds(client: HTTPConnection, opened: OpenModel, token: str) -> float:
-    """Return the time of the second request with zeros; 0 if the server does not answer it."""
+    """Return the time of a request with zeros, after others; 0 if the server does not answer them."""
     raw = [bytes(to_raw(array)) for array in opened.zeros]
     inputs = [
         {
@@ -41,10 +43,12 @@ def milliseconds(client: HTTPConnection, opened: OpenModel, token: str) -> float
     headers = {"Inference-Header-Content-Length": str(len(head))}
     if token:
         headers["Authorization"] = f"Bearer {token}"
-    took = 0.0
+    took, begun = 0.0, perf_counter()
     with suppress(OSError, HTTPException):
-        for _ in range(2):  # the first one connects
+        for turn in range(_REQUESTS):
             start = perf_counter()
+            if turn > 1 and start > begun + _LONG:
+                break
             client.request("POST", f"/v2/models/{quote(opened.name)}/infer", b"".join((head, *raw)), headers)
             response = client.getresponse()
             response.read()
