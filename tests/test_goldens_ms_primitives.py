@@ -17,6 +17,8 @@ FILES = sorted(DATA.glob("*.ms"))
 TOLERANCE = 1e-5
 LOOSER = {
     # MindSpore Lite's Rsqrt is an approximation of 12 bits, and its Tanh and Sigmoid of 14.
+    "activation_10.ms": 2e-4,
+    "activation_gelu_tanh.ms": 5e-4,
     "rsqrt.ms": 5e-4,
     "gru.ms": 2e-4,
     "gru_bi.ms": 2e-4,
@@ -32,7 +34,7 @@ STEPS = {
 
 
 def test_all_files_are_there():
-    assert len(FILES) == 129
+    assert len(FILES) == 198
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)

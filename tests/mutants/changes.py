@@ -112,7 +112,7 @@ def _runs(node: ast.AST) -> bool:
             return False
         case ast.Expr(value=ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name))) if name in _PROGRESS:
             return False
-        case ast.Assign(targets=[ast.Name(id="__all__")]):
+        case ast.Assign(targets=[ast.Name(id="__all__")]) | ast.keyword(arg="strict"):
             return False
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
             return name not in _FOR_PEOPLE and not name.endswith("Error")

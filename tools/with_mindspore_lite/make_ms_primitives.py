@@ -877,6 +877,114 @@ for name, masks in {"begin_end": {"begin_mask": 2, "end_mask": 4}, "shrink": {"s
     named = (constants(1, 2), constants(3, 4), constants(1, 2), constants(1, 1))
     case(f"strided_axes_{name}", "StridedSlice", masks, normal(3, 4, 5), *named)
 
+# Arguments other than those that the cases above give.
+for number in (*range(1, 15), *range(16, 21), 27):
+    bounds = {"min_val": -0.5, "max_val": 0.25} if number == 16 else {}
+    case(f"activation_{number}", "Activation", {"activation_type": number, "alpha": 0.3, **bounds}, BLOCK * 3)
+case("activation_gelu_tanh", "Activation", {"activation_type": 19, "approximate": True}, BLOCK * 3)
+for primitive in ("AddFusion", "MulFusion"):  # the runtime ignores those of SubFusion and DivFusion
+    case(
+        f"{primitive[:3].lower()}_relu6", primitive, {"activation_type": 3}, BLOCK * 5, abs(BLOCK[::-1]) + 0.5
+    )
+case("all_axes", "All", {"keep_dims": 0}, TRUTH, constants(0, 2), out="b", expect=lambda x, a: x.all((0, 2)))
+case("arg_max_last", "ArgMaxFusion", {"axis": -1, "top_k": 1, "keep_dims": False}, BLOCK, out="i")
+case("arg_min_first", "ArgMinFusion", {"axis": 0, "top_k": 1, "keep_dims": False}, BLOCK, out="i")
+case(
+    "arg_max_value", "ArgMaxFusion", {"axis": 1, "top_k": 1, "keep_dims": True, "out_max_value": True}, BLOCK
+)
+case("clip_high", "Clip", {"min": -0.1, "max": 0.9}, BLOCK, expect=lambda x: x.clip(-0.1, 0.9))
+for exclusive, reverse in ((False, False), (True, False), (False, True)):
+    attributes = {"exclusive": exclusive, "reverse": reverse}
+    case(f"cum_sum_{exclusive:d}{reverse:d}", "CumSum", attributes, BLOCK, constants(2))
+for mode in (0, 2):
+    case(f"eltwise_{mode}", "Eltwise", {"mode": mode}, BLOCK, BLOCK[::-1].copy())
+# The runtime of release 2.0.0 ignores the scale.
+exp = {"scale": 0.5, "shift": 0.25}
+case(
+    "exp_scale",
+    "ExpFusion",
+    {"base": -1.0, **exp},
+    BLOCK,
+    expect=lambda x: np.exp(x / 2 + 0.25),
+    oracle=False,
+)
+case("exp_base", "ExpFusion", {"base": 2.0, **exp}, BLOCK, expect=lambda x: 2 ** (x / 2 + 0.25), oracle=False)
+case("pow_scale", "PowFusion", {"scale": 2.0, "shift": 0.5}, abs(BLOCK), Const(floats(1.5)))
+case(
+    "full_connection_relu",
+    "FullConnection",
+    {"has_bias": True, "axis": 1, "use_axis": True, "activation_type": 1},
+    BLOCK,
+    Const(normal(5, 12)),
+    Const(normal(5)),
+)
+for axis in (0, 2):
+    case(f"gather_{axis}", "Gather", {}, BLOCK, constants(1, 0, 1), constants(axis))
+case("lrn_2", "LRN", {"depth_radius": 2, "bias": 1.5, "alpha": 0.2, "beta": 0.6}, normal(1, 3, 4, 7))
+case("l2_normalize_1", "L2NormalizeFusion", {"axis": [1], "epsilon": 1e-3}, BLOCK)
+case(
+    "leaky_relu_3",
+    "LeakyRelu",
+    {"negative_slope": 0.03},
+    BLOCK,
+    expect=lambda x: np.where(x > 0, x, np.float32(0.03) * x),
+)
+case(
+    "pad_value",
+    "PadFusion",
+    {"padding_mode": 0, "constant_value": 1.5},
+    BLOCK,
+    Const(ints(1, 0, 0, 2, 3, 1).reshape(3, 2)),
+)
+for mode in (*range(7), 8):  # the runtime takes no maximum below 0
+    for end in (False, True):
+        attributes = {"mode": mode, "keep_dims": True, "reduce_to_end": end, "coeff": 0.5 if end else 1.0}
+        case(
+            f"reduce_{mode}{'_end' * end}",
+            "ReduceFusion",
+            attributes,
+            abs(BLOCK) if mode == 1 else BLOCK,
+            constants(1),
+        )
+case("reverse_0_2", "ReverseV2", {"axis": [0, 2]}, BLOCK)
+case("reverse_sequence_rows", "ReverseSequence", {"seq_dim": 0, "batch_dim": 1}, BLOCK, ints(2, 1, 2))
+case(
+    "scatter_elements_0", "ScatterElements", {"axis": 0}, BLOCK, np.ones((1, 3, 4), np.int32), normal(1, 3, 4)
+)
+for axis in (0, 2, -1):
+    case(f"stack_{axis}", "Stack", {"axis": axis}, BLOCK, BLOCK + 1)
+case("unstack_0", "Unstack", {"axis": 0}, BLOCK, out="f f")
+case("top_k_rows", "TopKFusion", {"sorted": True, "axis": -1}, BLOCK, constants(2), out="f i")
+for first, second in ((True, False), (False, True), (True, True)):
+    a, b = (normal(4, 3) if first else normal(3, 4)), (normal(5, 4) if second else normal(4, 5))
+    attributes = {"transpose_a": first, "transpose_b": second, "activation_type": 1}
+    case(f"matmul_{first:d}{second:d}", "MatMulFusion", attributes, a, b)
+for sizes in ((2, 2), (3, 2)):
+    attributes = {
+        "kernel_size": list(sizes),
+        "strides": [1, 2],
+        "pad": [0, 1, 0, 1],
+        "format": NHWC,
+        "activation_type": 1,
+    }
+    case(f"max_pool_{sizes[0]}{sizes[1]}", "MaxPoolFusion", attributes, IMAGE)
+    case(f"avg_pool_{sizes[0]}{sizes[1]}", "AvgPoolFusion", attributes, IMAGE)
+case("space_to_depth_1", "SpaceToDepth", {"block_size": 2, "format": NHWC}, normal(2, 4, 4, 1))
+case(
+    "depth_to_space_dcr", "DepthToSpace", {"block_size": 2, "format": NHWC, "mode": "DCR"}, normal(1, 2, 3, 8)
+)
+case("tile_dims", "TileFusion", {"dims": [0, 2]}, BLOCK, constants(2, 3))
+case(
+    "layer_norm_rows",
+    "LayerNormFusion",
+    {"begin_norm_axis": 1, "begin_params_axis": 1, "epsilon": 1e-3, "elementwise_affine": True},
+    BLOCK,
+    Const(normal(3, 4)),
+    Const(normal(3, 4)),
+)
+case("log_softmax_1", "LogSoftmax", {"axis": 1}, BLOCK)
+case("softmax_1", "Softmax", {"axis": [1]}, BLOCK)
+
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])

@@ -137,9 +137,12 @@ def _reduce_fusion(
     reduce_to_end: bool = False,
     coeff: float = 0.0,
 ) -> Value:
-    """ReduceMean, -Max, -Min, -Prod, -Sum, -SumSquare, -L1 or -L2 over axes, all where none are given."""
+    """ReduceMean, -Max, -Min, -Prod, -Sum, -SumSquare, -L1 or -L2 over axes, all where none are given.
+
+    A reduction to the end keeps no dimensions: MindSpore Lite 2.0 ignores keep_dims there.
+    """
     axes = (tuple(range(op.axis(axes[0], x), op.rank(x))) if axes else ()) if reduce_to_end else axes
-    result = op.op(mode, x, axes or None, keepdims=keep_dims)
+    result = op.op(mode, x, axes or None, keepdims=keep_dims and not reduce_to_end)
     return result * coeff if reduce_to_end and coeff not in (0.0, 1.0) else result
 
 
