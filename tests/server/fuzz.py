@@ -1,8 +1,8 @@
 """Damaged requests: `python -m tests.server.fuzz --seconds 300 --seed 1`.
 
 Requests of many calls, over HTTP and gRPC: with JSON values exchanged, bytes flipped, cut or doubled, headers
-that lie, names that are paths. The server must answer each, never with 500, INTERNAL or UNKNOWN. Exits with 1
-otherwise, and prints the request.
+that lie, names that are paths; and damaged bytes of HTTP/1 and HTTP/2. The server must answer each with what
+the manual promises, and its memory must not grow. Exits with 1 otherwise, and prints the request.
 """
 
 from __future__ import annotations
@@ -11,15 +11,18 @@ import argparse
 import http.client
 import json
 import random
+import socket
 import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import grpc
 import numpy as np
+from tests.load import resident
 from tests.server import models
 
 from pinnace.server import ModelSettings, Options, Server
@@ -29,6 +32,10 @@ VALUES = [
     None, True, 0, -1, 1, 1 << 31, 1 << 63, -(1 << 70), 0.5, float("nan"), "", "x" * 300, "../..", "\0",
     "INT32", [], [[]], [1] * 32, [[1] * 16], {}, {"a": 1}, [-1, 16], [1 << 20, 1 << 20], "FP16", "BYTES",
 ]  # fmt: skip
+PROMISED = {
+    *("200", "400", "404", "405", "413", "429", "501", "503", "HTTP/1", "HTTP/2"),
+    *("OK", "INVALID_ARGUMENT", "NOT_FOUND", "RESOURCE_EXHAUSTED", "UNIMPLEMENTED", "UNAVAILABLE"),
+}
 PATHS = [
     "/", "/v2", "/v2/models/simple", "/v2/models/simple/infer", "/v2/models/simple/versions/1/infer",
     "/v2/models/simple/versions/x/infer", "/v2/models/..%2f..%2fetc/infer", "/v2/models/%00/ready", "/status",
@@ -36,6 +43,22 @@ PATHS = [
     "/labels/simple", "/labels/..%2f..", "/v2/systemsharedmemory/region/r/register", "/v2/models/stats",
     "/%ff%fe",
 ]  # fmt: skip
+
+METHODS = [
+    *("ModelMetadata", "ModelConfig", "ModelStatistics", "ModelReady", "ModelStreamInfer", "RepositoryIndex"),
+    *("RepositoryModelLoad", "RepositoryModelUnload", "SystemSharedMemoryRegister", "Nothing"),
+    *("SystemSharedMemoryStatus", "SystemSharedMemoryUnregister"),
+]
+HTTP1 = (
+    b"POST /v2/models/simple/infer HTTP/1.1\r\nhost: x\r\n"
+    b"transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+)
+HTTP2 = (
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+    + bytes([0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 100])  # settings: 100 streams
+    + bytes([0, 0, 3, 1, 4, 0, 0, 0, 1, 0x83, 0x86, 0x84])  # a head: POST / over http
+    + bytes([0, 0, 5, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0])  # a message without bytes
+)
 
 
 def right() -> dict[str, Any]:
@@ -104,14 +127,30 @@ def over_grpc(channel: grpc.Channel, dice: random.Random) -> tuple[str, bytes]:
         request.raw_input_contents.append(dice.randbytes(dice.choice([64, 64, 0, 63])))
     data = request.SerializeToString()
     data = mangled(data, dice) if dice.random() < 0.6 else data
-    name = dice.choice(
-        ["ModelInfer"] * 5 + ["ModelMetadata", "ModelConfig", "RepositoryModelLoad", "Nothing"]
-    )
+    name = dice.choice(["ModelInfer"] * 5 + METHODS)
     try:
-        channel.unary_unary(f"/{SERVICE}/{name}")(data, timeout=20)
+        if name == "ModelStreamInfer":
+            list(channel.stream_stream(f"/{SERVICE}/{name}")(iter([data, data]), timeout=20))
+        else:
+            channel.unary_unary(f"/{SERVICE}/{name}")(data, timeout=20)
         return "OK", data
     except grpc.RpcError as error:
         return error.code().name, data
+
+
+def raw(server: Server, dice: random.Random) -> tuple[str, bytes]:
+    """Send damaged bytes to a door, which may answer them or close the connection."""
+    data, port, name = HTTP1, server.http_port, "HTTP/1"
+    if dice.random() < 0.5:
+        data, port, name = HTTP2, server.grpc_port, "HTTP/2"
+    data = mangled(data, dice)
+    with socket.create_connection(("127.0.0.1", port)) as connection, suppress(OSError):
+        connection.sendall(data)
+        connection.shutdown(socket.SHUT_WR)
+        connection.settimeout(20)
+        while connection.recv(1000):
+            pass
+    return name, data
 
 
 def main() -> int:
@@ -119,22 +158,31 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    dice, outcomes, bad = random.Random(options.seed), Counter[str](), 0
+    dice, outcomes, bad, before = random.Random(options.seed), Counter[str](), 0, 0.0
     with tempfile.TemporaryDirectory() as folder:
         path = models.simple(Path(folder) / "simple.onnx")
-        settings = ModelSettings(workers=1, threads=1)
-        with Server([path], settings, Options(http_port=0, grpc_port=0, max_bytes=100_000)) as server:
+        limits = Options(http_port=0, grpc_port=0, max_bytes=100_000, shared_memory="/pinnace-fuzz-")
+        with Server([path], ModelSettings(workers=1, threads=1), limits) as server:
             channel = grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}")
-            ended = time.monotonic() + options.seconds
-            while time.monotonic() < ended:
-                over = dice.random() < 0.5
-                status, request = over_http(server.http_port, dice) if over else over_grpc(channel, dice)
+            start = time.monotonic()
+            while (now := time.monotonic()) < start + options.seconds:
+                match dice.randrange(5):
+                    case 0 | 1:
+                        status, request = over_http(server.http_port, dice)
+                    case 2 | 3:
+                        status, request = over_grpc(channel, dice)
+                    case _:
+                        status, request = raw(server, dice)
                 outcomes[status] += 1
-                if status in ("500", "INTERNAL", "UNKNOWN"):
+                if not before and now > start + min(60, options.seconds / 4):
+                    before = resident()
+                if status not in PROMISED:
                     bad += 1
                     print(status, request[:500])
+            after = resident()
+    print(f"memory: {before:.1f} MB, at the end {after:.1f} MB ({after / before:.3f})")
     print(dict(outcomes.most_common()), f"seed {options.seed}")
-    return bad > 0
+    return bad > 0 or after > 1.05 * before
 
 
 if __name__ == "__main__":
