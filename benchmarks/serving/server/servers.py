@@ -1,0 +1,81 @@
+"""The servers that are compared: how each starts, in an environment of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.suite.environments import LeftOut, Peer, interpreter
+
+PROGRAMS = Path(__file__).parent / "programs"
+CLIENT = Peer("client", ("tritonclient[all]",))
+PEERS = (Peer("kserve", ("kserve", "onnxruntime")), Peer("mlserver", ("mlserver", "onnxruntime")))
+JSON_ONLY = {"mlserver"}  # its door of HTTP answers 422 to binary tensors
+PATIENCE = 60  # seconds
+
+
+@contextmanager
+def started(name: str, model: Path, home: Path, log: Path) -> Iterator[dict[str, str]]:
+    """Run the server `name`; yield its addresses by protocol. Raises `LeftOut`."""
+    http, grpc = _free(2)
+    if name == "pinnace":
+        python = Path(sys.executable)
+        ports = ["--http-port", str(http), "--grpc-port", str(grpc)]
+        command = ["-m", "pinnace", "serve", str(model), "--workers", "1", "--threads", "1", *ports]
+    else:
+        python = interpreter(next(peer for peer in PEERS if peer.name == name), home)
+        command = [str(PROGRAMS / "with_kserve.py"), str(model), str(http), str(grpc)]
+    if name == "mlserver":
+        command = [str(python.with_name("mlserver")), "start", str(_mlserver(model, log.parent, http, grpc))]
+    environment = os.environ | {"PYTHONPATH": str(PROGRAMS)} if name != "pinnace" else None
+    with log.open("w") as said:
+        process = subprocess.Popen([str(python), *command], stdout=said, stderr=said, env=environment)
+        try:
+            _wait(f"http://127.0.0.1:{http}/v2/models/mlp/ready", process, log)
+            yield {"http": f"127.0.0.1:{http}", "grpc": f"127.0.0.1:{grpc}"}
+        finally:
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _mlserver(model: Path, folder: Path, http: int, grpc: int) -> Path:
+    """Write MLServer's settings; without parallel workers it computes in the process of its door."""
+    (metrics,) = _free(1)
+    ports = {"host": "127.0.0.1", "http_port": http, "grpc_port": grpc, "metrics_port": metrics}
+    made = folder / "mlserver"
+    made.mkdir(exist_ok=True)
+    (made / "settings.json").write_text(json.dumps(ports | {"parallel_workers": 0}))
+    of_model = {"name": "mlp", "implementation": "mlserver_onnx.Onnx", "parameters": {"uri": str(model)}}
+    (made / "model-settings.json").write_text(json.dumps(of_model))
+    return made
+
+
+def _free(count: int) -> list[int]:
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [listener.getsockname()[1] for listener in listeners]
+    for listener in listeners:
+        listener.close()
+    return ports
+
+
+def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            with urllib.request.urlopen(url, timeout=1):
+                return
+        except OSError:
+            time.sleep(0.1)
+    raise LeftOut(f"it does not serve: {' '.join(log.read_text().split()[-60:])}")
