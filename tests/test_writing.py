@@ -203,6 +203,7 @@ ELSEWHERE = {
     "building/background.py": "/proc, and what helpers read",
     "serving/ray/models.py": "into a folder of the compile cache",
     "serving/processes.py": "/dev/null",
+    "serving/device_process.py": "/proc",
     "cli/launch.py": "/dev/null",
     "distributed/watchdog.py": "the table of ranks in /dev/shm",
     "server/shared_memory.py": "a region of shared memory that a client registered",
