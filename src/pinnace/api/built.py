@@ -80,11 +80,11 @@ class BuiltModel:
         return [device, *map(self.fact, ("engine", "precision")), several]
 
     def updates(self, called: str) -> WeightUpdate:
-        """Return what changes weights and shapes. Raises NotSupportedError in other processes."""
+        """Return what changes weights and shapes. Raises NotSupportedError if other processes run it."""
         if self.update is None:
             raise NotSupportedError(
-                f"{called}: weights and shapes of a model in other processes cannot change; build the runner "
-                f"again from another file"
+                f"{called}: weights and shapes of a model on a cluster or in isolated processes cannot "
+                f"change; build the runner again from another file"
             )
         return self.update
 

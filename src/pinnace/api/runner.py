@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING
@@ -170,7 +170,7 @@ class ModelParallelRunner(BaseModel):
             from pinnace.serving import ray as cluster
 
             actors = cluster.workers(model, context, parallel, settings, limit, batching)
-            self._run_elsewhere(actors)
+            self._run_elsewhere(actors, actors.replicas.devices)
             return
         target_of = partial(partial, to_target, context, parallel.workers_num)
         spec, *others = (
@@ -183,7 +183,8 @@ class ModelParallelRunner(BaseModel):
             from pinnace.serving.processes import workers as isolated
 
             targets = [one.target for one in (spec, *others)]
-            self._run_elsewhere(isolated(model, targets, settings, limit, batching))
+            processes = isolated(model, targets, settings, limit, batching)
+            self._run_elsewhere(processes, [target.place for target in targets])
             return
         target, workers = spec.target, spec.target.parallel_requests
         here = workers * (1 + len(others))
@@ -194,6 +195,5 @@ class ModelParallelRunner(BaseModel):
             )
         self._start(spec, workers, limit, batching, others)
 
-    def _run_elsewhere(self, workers: ReplicaWorkerPool) -> None:
-        replicas = workers.replicas
-        self._run_on(workers, ", ".join(dict.fromkeys(replicas.devices)), facts={"memory": replicas.memory})
+    def _run_elsewhere(self, workers: ReplicaWorkerPool, devices: Sequence[str]) -> None:
+        self._run_on(workers, ", ".join(devices), facts={"memory": workers.replicas.memory})

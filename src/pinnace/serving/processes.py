@@ -1,4 +1,4 @@
-"""Replicas that are processes of this machine, one for each device.
+"""Replicas that are processes of this machine: one for each device, or for each isolated worker.
 
 Each process has two slots of shared memory: the next request is written while one is computed.
 """

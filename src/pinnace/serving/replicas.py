@@ -34,8 +34,6 @@ _FACTS = ("engine", "precision", "model_type", "threads", "tuned", "why", "cache
 Take = Callable[[Sequence[Array]], T]
 """A function of results, which are valid only during the call."""
 
-TRIES = 2
-"""Replicas that may die over one request."""
 _STARTS = 5  # attempts in a row to restart a lost replica
 _PAUSE = 0.1  # seconds before the second attempt; doubled each time
 
@@ -108,7 +106,7 @@ class ReplicaSet:
         depth: int = 1,
         patience: float = float("inf"),
         on_close: Callable[[], None] | None = None,
-        tries: int = TRIES,
+        tries: int = 2,
     ) -> None:
         """Start all replicas and wait until they are ready. Raises the first error.
 

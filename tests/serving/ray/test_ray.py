@@ -36,7 +36,6 @@ ray = pytest.importorskip("ray", reason="ray is missing: pip install ray")
 
 from ray.cluster_utils import Cluster  # noqa: E402
 
-from pinnace.serving import replicas  # noqa: E402
 from pinnace.serving.ray import fleet, models  # noqa: E402
 from pinnace.serving.ray.membership import _enter  # noqa: E402
 
@@ -318,7 +317,7 @@ def test_a_process_is_killed_under_load(two, model):
 
 def test_a_request_over_which_actors_die_fails_with_the_cause(two, model, monkeypatch):
     before = two.stats()
-    monkeypatch.setattr(replicas, "_TRIES", 1)
+    monkeypatch.setattr(two._replicas, "_tries", 1)
     for pid in two.pids:
         os.kill(pid, signal.SIGKILL)
     inputs = rows(2)
