@@ -14,6 +14,7 @@ from pinnace.bench.arrivals import Submit
 from pinnace.bench.timing import Call
 from pinnace.errors import ArgumentValueError, EngineError, QueueFullError
 from pinnace.server import tensors
+from pinnace.server.door import binary_request
 from pinnace.tensors.tensor import Tensor
 from pinnace.types import Array, Port
 
@@ -82,19 +83,7 @@ class _Http:
         return found
 
     def request(self, model: str, inputs: Sequence[tuple[str, Array]]) -> tuple[str, bytes, dict[str, str]]:
-        raw = [bytes(tensors.to_raw(array)) for _, array in inputs]
-        told = [
-            {
-                "name": name,
-                "shape": list(array.shape),
-                "datatype": tensors.name_of(array),
-                "parameters": {"binary_data_size": len(data)},
-            }
-            for (name, array), data in zip(inputs, raw, strict=True)
-        ]
-        head = json.dumps({"inputs": told, "parameters": {"binary_data_output": True}}).encode()
-        headers = {"Inference-Header-Content-Length": str(len(head))}
-        return f"/v2/models/{quote(model, safe='')}/infer", b"".join((head, *raw)), headers
+        return binary_request(model, inputs)
 
     def infer(self, request: tuple[str, bytes, dict[str, str]]) -> None:
         self._ask("POST", *request)

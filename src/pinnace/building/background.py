@@ -26,6 +26,7 @@ from pinnace.errors import PinnaceError
 from pinnace.log import INFO, Log
 from pinnace.machine.cgroup import cpu_quota, cpu_seconds, usable_memory
 from pinnace.machine.cores import allowed_cores
+from pinnace.machine.memory import end_first
 
 if TYPE_CHECKING:
     import subprocess
@@ -246,8 +247,7 @@ def run_jobs(task: dict[str, Any]) -> None:
     """
     with suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    with suppress(OSError):  # if memory runs out, this process goes before others
-        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+    end_first(1000)
     threading.Thread(target=_end_after, args=(task["parent"],), daemon=True).start()
     kept = []
     for job in task["jobs"]:

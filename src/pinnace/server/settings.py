@@ -28,9 +28,9 @@ class ModelSettings:
 
     `queue` is the number of requests that may wait; `timeout` is in seconds, 0 for none; `warm_up` is the
     number of predictions before a model is ready; `default_priority` is the priority of requests that name
-    none. `max_batch_size` above 1 batches waiting requests up to
-    that many rows; the first of them waits up to `max_queue_delay_us` microseconds for others. With `isolate`
-    each worker is a process of its own, whose end is an error for its request only.
+    none. `max_batch_size` above 1 batches waiting requests up to that many rows; the first of them waits up
+    to `max_queue_delay_us` microseconds for others. With `isolate` each worker is a process of its own, whose
+    end is an error for its request only.
     """
 
     engine: str = ""

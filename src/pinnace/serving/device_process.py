@@ -8,15 +8,13 @@ import socket
 import sys
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
 
 from pinnace.building.build import build
 from pinnace.building.opening import open_model
 from pinnace.engines.protocol import Executable
 from pinnace.errors import EngineError
 from pinnace.machine.cores import bound
-from pinnace.machine.memory import private_memory
+from pinnace.machine.memory import end_first, private_memory
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 from pinnace.serving.channel import Channel, Message, Slot, encode_error, encode_ports
@@ -28,8 +26,7 @@ def main(start: Message) -> None:
     """Serve the parent process until it closes the connection."""
     for sign in (signal.SIGINT, signal.SIGTERM):
         signal.signal(sign, signal.SIG_IGN)  # the parent gets it too, from a terminal or systemd, and decides
-    with suppress(OSError):  # a kernel short of memory should end this process, not the one that restarts it
-        Path("/proc/self/oom_score_adj").write_text("500", encoding="ascii")
+    end_first(500)  # not the process that restarts this one
     control = Channel(socket.socket(fileno=start["control"]))
     slots = [Slot(*descriptors) for descriptors in start["slots"]]
     try:
