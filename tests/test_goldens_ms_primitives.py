@@ -34,7 +34,7 @@ STEPS = {
 
 
 def test_all_files_are_there():
-    assert len(FILES) == 198
+    assert len(FILES) == 199
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
