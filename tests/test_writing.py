@@ -200,7 +200,6 @@ ELSEWHERE = {
     "cache/": "the compile cache has a discipline of its own",
     "engines/onnxruntime/export.py": "into a folder of the compile cache",
     "engines/openvino/engine.py": "into a folder of the compile cache",
-    "building/background.py": "what helpers read",
     "machine/memory.py": "/proc",
     "serving/ray/models.py": "into a folder of the compile cache",
     "serving/processes.py": "/dev/null",
