@@ -186,6 +186,7 @@ _REDUCTIONS = {
     "0": "none",
     "1": "add",
     "2": "mul",
+    "3": "none",
     "none": "none",
     "add": "add",
     "multiply": "mul",

@@ -165,7 +165,7 @@ def _weight_quant_batch_matmul(
     return stored(op, y if quant_offset is None else y + op.cast(quant_offset, FLOAT))
 
 
-_ROUNDED = {"0": "Round", "ROUND": "Round", "1": "Floor", "FLOOR": "Floor", "2": "Ceil", "CEIL": "Ceil"}
+_ROUNDED = {"0": "Round", "ROUND": "Round", "2": "Floor", "FLOOR": "Floor", "3": "Ceil", "CEIL": "Ceil"}
 
 
 def stored(op: Builder, x: Tensor, dtype: Dtype = INT8, rounding: str = "ROUND") -> Tensor:
