@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from pinnace.server import inference, messages, tensors
+from pinnace.server import fields, inference, messages, tensors
 from pinnace.server.access import Access, Scope
 from pinnace.server.bodies import BodyLimit, compressed
 from pinnace.server.calls import Call
@@ -24,17 +23,12 @@ from pinnace.server.repository import Repository
 from pinnace.server.settings import ModelSettings
 from pinnace.server.shared_memory import SharedMemory, Span, span_of
 from pinnace.server.spans import continued
+from pinnace.server.work import aside, unless_gone
 
 _LENGTH = "Inference-Header-Content-Length"
 """The header with the bytes of JSON before the raw tensors."""
 _POLICY = "default-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'"
-_LONG = 1 << 16
-"""Bytes whose JSON takes some milliseconds."""
-P = ParamSpec("P")
-T = TypeVar("T")
 _Handler = Callable[[Request], Awaitable[Response]]
-
-
 MAX_BYTES = 1 << 28
 """Bytes of a request that are taken by default."""
 
@@ -172,12 +166,12 @@ class _Api:
         return JSONResponse({"model_stats": messages.all_statistics(self._repository)})
 
     async def index(self, request: Request) -> Response:
-        wanted = _json(await request.body()) if await request.body() else {}
+        wanted = fields.parsed(await request.body()) if await request.body() else {}
         return JSONResponse(messages.index(self._repository, wanted.get("ready") is True))
 
     async def register(self, request: Request) -> Response:
-        told = _json(await request.body())
-        span = Span(_text(told, "key"), _whole(told, "offset"), _whole(told, "byte_size"))
+        told = fields.parsed(await request.body())
+        span = Span(fields.text(told, "key"), fields.whole(told, "offset"), fields.whole(told, "byte_size"))
         self._memory.register(request.path_params["region"], *span)
         return JSONResponse({})
 
@@ -193,9 +187,9 @@ class _Api:
 
     async def load(self, request: Request) -> Response:
         body = await request.body()
-        parameters = _object(_json(body), "parameters") if body else {}
+        parameters = fields.mapping(fields.parsed(body), "parameters") if body else {}
         inference.check_load(parameters)
-        await self._repository.load(_named(request)[0], _text(parameters, "config", ""))
+        await self._repository.load(_named(request)[0], fields.text(parameters, "config", ""))
         return Response()
 
     async def unload(self, request: Request) -> Response:
@@ -218,14 +212,14 @@ class _Api:
         call: Call = request.state.call
         body = await request.body()
         length = _json_length(body, request)
-        decoded, binary = await _aside(length, _decoded, body, length, request, self._memory)
+        decoded, binary = await aside(length, _decoded, body, length, request, self._memory)
         with continued(request.headers):
-            result = await _unless_gone(
+            result = await unless_gone(
                 request, inference.infer(self._repository, decoded, self._memory, call)
             )
         accepted = request.headers.get("accept-encoding", "")
         size = sum(one.array.nbytes for one in result.outputs if accepted or not binary(one.name))
-        return await _aside(size, _encoded, result, call.id, binary, accepted)
+        return await aside(size, _encoded, result, call.id, binary, accepted)
 
 
 @cache
@@ -235,34 +229,6 @@ def _page() -> str:
 
 def _named(request: Request) -> tuple[str, str]:
     return request.path_params["model"], request.path_params.get("version", "")
-
-
-async def _aside(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return `work(...)`; in a thread if there are so many bytes that others would wait for it."""
-    return await asyncio.to_thread(work, *args, **kwargs) if size > _LONG else work(*args, **kwargs)
-
-
-async def _unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """Await `work`, and cancel it if the client goes, or if this is cancelled."""
-    task, gone = asyncio.ensure_future(work), asyncio.ensure_future(request.receive())
-    try:
-        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise ClientDisconnect
-        return task.result()
-    finally:
-        gone.cancel()
-        task.cancel()
-
-
-def _json(data: bytes | memoryview) -> dict[str, Any]:
-    try:
-        found = json.loads(bytes(data))
-    except (ValueError, RecursionError) as error:
-        raise RequestError(f"the request is not JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise RequestError("the request must be a JSON object")
-    return found
 
 
 def _json_length(body: bytes, request: Request) -> int:
@@ -278,15 +244,15 @@ def _decoded(
 ) -> tuple[inference.Request, Callable[[str], bool]]:
     """Return a request, and a function that says of an output whether it is wanted as raw bytes."""
     view = memoryview(body)
-    head, raw = _json(view[:length]), view[length:]
-    request.state.call.id = _text(head, "id", "")
-    parameters = _object(head, "parameters")
+    head, raw = fields.parsed(view[:length]), view[length:]
+    request.state.call.id = fields.text(head, "id", "")
+    parameters = fields.mapping(head, "parameters")
     arrays, place = {}, 0
-    for given in _objects(head, "inputs"):
-        name, options = _text(given, "name"), _object(given, "parameters")
+    for given in fields.objects(head, "inputs"):
+        name, options = fields.text(given, "name"), fields.mapping(given, "parameters")
         inference.check(options)
-        dtype = tensors.data_type(_text(given, "datatype"), name)
-        shape = tensors.checked_shape(_list(given, "shape"), name)
+        dtype = tensors.data_type(fields.text(given, "datatype"), name)
+        shape = tensors.checked_shape(fields.items(given, "shape"), name)
         if name in arrays:
             raise RequestError(f"input {name!r} is given twice")
         size, span = options.get("binary_data_size"), span_of(options, name)
@@ -304,7 +270,8 @@ def _decoded(
     if place != len(raw):
         raise RequestError(f"the request has {len(raw) - place} bytes that no input takes")
     wanted = {
-        _text(one, "name"): _object(one, "parameters") for one in _objects(head, "outputs", needed=False)
+        fields.text(one, "name"): fields.mapping(one, "parameters")
+        for one in fields.objects(head, "outputs", needed=False)
     }
     spans = inference.spans_of(wanted)
     every = parameters.get("binary_data_output") is True
@@ -346,38 +313,3 @@ def _encoded(result: inference.Result, id_: str, binary: Callable[[str], bool], 
     if encoding:
         headers["content-encoding"] = encoding
     return Response(body, headers=headers)
-
-
-def _objects(head: dict[str, Any], key: str, needed: bool = True) -> list[dict[str, Any]]:
-    found = _list(head, key) if needed or key in head else []
-    if not all(isinstance(one, dict) for one in found):
-        raise RequestError(f"{key} must be a list of objects")
-    return found
-
-
-def _list(head: dict[str, Any], key: str) -> list[Any]:
-    found = head.get(key)
-    if not isinstance(found, list):
-        raise RequestError(f"{key} must be a list")
-    return found
-
-
-def _object(head: dict[str, Any], key: str) -> dict[str, Any]:
-    found = head.get(key, {})
-    if not isinstance(found, dict):
-        raise RequestError(f"{key} must be an object")
-    return found
-
-
-def _whole(head: dict[str, Any], key: str) -> int:
-    found = head.get(key, 0)
-    if type(found) is not int:
-        raise RequestError(f"{key} must be a whole number")
-    return found
-
-
-def _text(head: dict[str, Any], key: str, default: str | None = None) -> str:
-    found = head.get(key, default)
-    if not isinstance(found, str):
-        raise RequestError(f"{key} must be text")
-    return found

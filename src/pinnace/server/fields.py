@@ -1,0 +1,53 @@
+"""Fields of a request's JSON, of the type that the protocol says. Functions raise RequestError."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pinnace.server.failures import RequestError
+
+
+def parsed(data: bytes | memoryview) -> dict[str, Any]:
+    try:
+        found = json.loads(bytes(data))
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"the request is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise RequestError("the request must be a JSON object")
+    return found
+
+
+def objects(head: dict[str, Any], key: str, needed: bool = True) -> list[dict[str, Any]]:
+    found = items(head, key) if needed or key in head else []
+    if not all(isinstance(one, dict) for one in found):
+        raise RequestError(f"{key} must be a list of objects")
+    return found
+
+
+def items(head: dict[str, Any], key: str) -> list[Any]:
+    found = head.get(key)
+    if not isinstance(found, list):
+        raise RequestError(f"{key} must be a list")
+    return found
+
+
+def mapping(head: dict[str, Any], key: str) -> dict[str, Any]:
+    found = head.get(key, {})
+    if not isinstance(found, dict):
+        raise RequestError(f"{key} must be an object")
+    return found
+
+
+def whole(head: dict[str, Any], key: str) -> int:
+    found = head.get(key, 0)
+    if type(found) is not int:
+        raise RequestError(f"{key} must be a whole number")
+    return found
+
+
+def text(head: dict[str, Any], key: str, default: str | None = None) -> str:
+    found = head.get(key, default)
+    if not isinstance(found, str):
+        raise RequestError(f"{key} must be text")
+    return found
