@@ -42,7 +42,7 @@ rank = context.gpu.rank_id if options.rank is None else options.rank
 if options.gpu:
     context.target = ["gpu"]
     context.gpu.device_id = rank
-answer = {"rank": rank, "error": 0.0, "shapes": []}
+answer = {"rank": rank, "error": 0.0, "shapes": {}}
 
 # "never 1": rank 1 does not come; "stops 1": it comes once, and the others wait 5 s then; "raises 1": it
 # comes once, and ends with an error; "die 1": it is killed at a random moment
@@ -107,9 +107,9 @@ def run(stem, timeout):
         float(np.abs(np.subtract(y, e, dtype=float)).max() / scale(e))
         for y, e in zip(outputs, expected, strict=True)
     ]
-    answer["error"] = max(answer["error"], *errors)
+    answer["error"] = float(np.max([answer["error"], *errors]))  # NaN stays NaN
     kinds = [[(a.shape, a.dtype) for a in arrays] for arrays in (outputs, expected)]
-    answer["shapes"] += [kinds[0] == kinds[1] or (stem, *map(str, kinds))]
+    answer["shapes"][stem] = kinds[0] == kinds[1]
     answer["info"] = {key: model.get_model_info(key) for key in ("rank", "communicator", "segments")}
 
 

@@ -261,7 +261,7 @@ def check(ranks, folder, strategy, models):
     assert sorted(answers) == [0, 1], errors
     for answer in answers.values():
         assert "raised" not in answer, answer
-        assert all(answer["shapes"]), answer
+        assert all(answer["shapes"].values()), answer
         assert answer["error"] <= TOLERANCE, answer
 
 

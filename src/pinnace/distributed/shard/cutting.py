@@ -149,9 +149,7 @@ def _prepared(source: Source, shapes: Mapping[str, Sequence[int]], ranks: int) -
     """Return the graph of a model with types and shapes, products with weights as `prepare_products` writes
     them.
     """
-    graph = compilable(
-        formats.read(source), source.name, None if source.folder is None else str(source.folder)
-    )
+    graph = compilable(formats.read(source), source.name, None)
     model = graph.model
     if graph.interface.states:
         row = UnsupportedPrimitive("Assign", 1, "", "a model that keeps placement cannot be cut yet")

@@ -62,7 +62,7 @@ class Shardings:
             )
         if node.op_type == "Concat" and node.outputs[0].is_graph_output():
             shardings |= dict.fromkeys(
-                replace(sharding, again=True) for sharding in shardings if sharding.gives is not None
+                replace(one, again=True) for one in shardings if isinstance(one.gives, Shard)
             )
         for output in node.outputs:
             self._found[output] = dict.fromkeys(sharding.gives for sharding in shardings)
