@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from pinnace.building.build import no_garbage_collection
 from pinnace.machine.memory import return_free_memory
 
 Spans = npt.NDArray[np.int64]
@@ -79,14 +80,9 @@ def latency(noted: Spans) -> CallLatency:
 @contextmanager
 def collector_off() -> Iterator[None]:
     """Collect garbage now, and disable the collector in the block: its runs would count as time of a call."""
-    was_on = gc.isenabled()
     gc.collect()
-    gc.disable()
-    try:
+    with no_garbage_collection():
         yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def resident() -> int:

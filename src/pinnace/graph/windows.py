@@ -33,8 +33,7 @@ class Windows(NamedTuple):
         """Return the padding of images of `size`: all before the image, then all after it."""
         if not self.is_same:
             return list(self.pads)
-        along = zip(size, self.reach, self.strides, strict=True)
-        return shared([max((-(-n // s) - 1) * s + r - n, 0) for n, r, s in along], self.padding)
+        return same_pads(size, self.reach, self.strides, self.padding)
 
 
 def windows(b: Builder, node: ir.Node) -> Windows:
@@ -59,6 +58,20 @@ def windows(b: Builder, node: ir.Node) -> Windows:
 def reach(kernel: Sequence[int], dilations: Sequence[int]) -> tuple[int, ...]:
     """Return the sizes of windows with their holes."""
     return tuple(d * (k - 1) + 1 for k, d in zip(kernel, dilations, strict=True))
+
+
+def same_pads(size: Sequence[int], reach: Sequence[int], strides: Sequence[int], padding: str) -> list[int]:
+    """Return the padding for a window at each stride that begins in the image, as SAME wants it."""
+    along = zip(size, reach, strides, strict=True)
+    return shared([max((-(-n // s) - 1) * s + r - n, 0) for n, r, s in along], padding)
+
+
+def overhang(length: int, reach: int, stride: int, before: int, after: int) -> int:
+    """Return how far windows reach beyond the padding of one dimension, where their number is rounded up."""
+    inside = length + before + after
+    count = -(-(inside - reach) // stride) + 1
+    count -= (count - 1) * stride >= length + before  # a window that begins in the padding is left out
+    return max(0, (count - 1) * stride + reach - inside)
 
 
 def shared(sums: Sequence[int], padding: str) -> list[int]:

@@ -13,7 +13,7 @@ import onnx_ir as ir
 from pinnace.converter.rules import operators
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
-from pinnace.graph.windows import reach, shared
+from pinnace.graph.windows import overhang, reach, same_pads, shared
 from pinnace.ops.mindspore.math import is_float
 from pinnace.ops.mindspore.pool import above_zero
 from pinnace.ops.table import Arguments, Ints, Tensor
@@ -64,8 +64,7 @@ class Windows(Arguments):
         """The padding before each dimension, then after each."""
         if self.auto_pad == "NOTSET":
             return self.pads
-        sizes = zip(_lengths(op, x), reach(kernel, self.dilations), self.strides, strict=True)
-        return tuple(shared([max(0, (-(-n // s) - 1) * s + r - n) for n, r, s in sizes], self.auto_pad))
+        return tuple(same_pads(_lengths(op, x), reach(kernel, self.dilations), self.strides, self.auto_pad))
 
 
 def _lengths(op: Builder, x: Tensor) -> Ints:
@@ -231,9 +230,9 @@ def _pooled(op: Builder, op_type: str, x: Tensor, counted: int, given: Windows) 
     added = over.explicit(op, x, over.kernel_shape)
     beyond = [0] * 2 * size
     if given.ceil_mode:
-        lengths = _lengths(op, x)
-        for i in range(size):
-            beyond[i + size] = _overhang(over, i, lengths[i], added[i], added[i + size])
+        reaches = reach(over.kernel_shape, over.dilations)
+        along = zip(_lengths(op, x), reaches, over.strides, added[:size], added[size:], strict=True)
+        beyond[size:] = [overhang(*one) for one in along]
     if op_type == "MaxPool":
         wide = _padded(op, x, [n + m for n, m in zip(added, beyond, strict=True)], _least(op, x))
         return _unpadded(op, op_type, wide, over)
@@ -243,16 +242,6 @@ def _pooled(op: Builder, op_type: str, x: Tensor, counted: int, given: Windows) 
     ones = op.constant(np.ones((1, 1, *_lengths(op, x))), op.dtype(x).numpy())
     there = _padded(op, _padded(op, ones, added, 1 if counted else 0), beyond)
     return y / _unpadded(op, op_type, there, over)
-
-
-def _overhang(over: Windows, i: int, length: int, before: int, after: int) -> int:
-    """Return the elements that windows cover beyond the padding, where their number is rounded up."""
-    reach, stride = (over.kernel_shape[i] - 1) * over.dilations[i] + 1, over.strides[i]
-    inside = length + before + after
-    count = -(-(inside - reach) // stride) + 1
-    if (count - 1) * stride >= length + before:  # a window that begins in the padding is left out
-        count -= 1
-    return max(0, (count - 1) * stride + reach - inside)
 
 
 def _least(op: Builder, x: Tensor) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
-from pinnace.graph.windows import reach, shared
+from pinnace.graph.windows import reach, same_pads
 from pinnace.ops import binding
 from pinnace.ops.layout import channels_back, channels_first
 from pinnace.ops.table import Arguments, Dims, Ints, Tensor, primitive, primitives
@@ -191,7 +191,7 @@ def transposed(
     pads = [0] * 2 * rank if mode == "valid" else edges(kernel.pad, rank)
     exact: list[int | None] = [*spatial(extra, rank)]
     if mode == "same":
-        pads = shared([max(r - s, 0) for r, s in zip(reaches, steps, strict=True)], "SAME_UPPER")
+        pads = same_pads(steps, reaches, steps, "SAME_UPPER")  # of any image of whole strides
         exact = [max(s - r, 0) for r, s in zip(reaches, steps, strict=True)]
     elif sizes:
         for i, (length, size) in enumerate(zip(op.dims(x, 2), sizes, strict=True)):

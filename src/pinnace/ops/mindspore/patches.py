@@ -11,7 +11,7 @@ import numpy as np
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.graph.room import room, span
-from pinnace.graph.windows import Windows, reach
+from pinnace.graph.windows import reach, same_pads
 from pinnace.ops import binding
 from pinnace.ops.mindspore.array import END, counting, padded
 from pinnace.ops.mindspore.conv import edges, layout_of, pad_mode_of, spatial
@@ -44,8 +44,7 @@ def extract_image_patches(
     kernel, steps, holes = (spatial(v, 2) for v in (ksizes, strides, rates))
     mode = pad_mode_of(padding)
     if mode == "same":
-        sides = Windows("SAME_UPPER", (), reach(kernel, holes), tuple(steps), ())
-        pads = sides.padded(op.static_shape(x)[2:])
+        pads = same_pads(op.static_shape(x)[2:], reach(kernel, holes), steps, "SAME_UPPER")
         x = padded(op, x, [(0, 0), (0, 0), *zip(pads[:2], pads[2:], strict=True)], "constant", 0.0)
     elif mode != "valid":
         raise Unsupported(f"has the padding {padding!r}, which is not supported")

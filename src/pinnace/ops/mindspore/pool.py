@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
+from pinnace.graph.windows import overhang
 from pinnace.ops.layout import channels_back, channels_first
 from pinnace.ops.mindspore.conv import edges, layout_of, pad_mode_of, reached, spatial, unbatched, window
 from pinnace.ops.table import Arguments, Ints, Tensor, primitive, primitives
@@ -154,13 +155,8 @@ def _overhanging(
     if len(lengths) != rank:
         raise Unsupported("needs the size of the image fixed for a divisor together with ceil_mode")
     pads = padding.get("pads") or [0] * 2 * rank
-    ends = []
-    for n, k, s, before, after in zip(lengths, kernel, steps, pads[:rank], pads[rank:], strict=True):
-        count = -(-(n + before + after - k) // s) + 1
-        # The last window has to begin before the padding at the end.
-        count -= (count - 1) * s >= n + before
-        ends.append(max((count - 1) * s + k - n - before, after))
-    return {"pads": [*pads[:rank], *ends]}
+    along = zip(lengths, kernel, steps, pads[:rank], pads[rank:], strict=True)
+    return {"pads": [*pads[:rank], *(one[-1] + overhang(*one) for one in along)]}
 
 
 def with_indices(
