@@ -117,18 +117,21 @@ def test_devices_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize(
-    ("kernel", "memory", "pids", "most"),
+    ("kernel", "memory", "pids", "user", "most"),
     [
-        (3000, 1 << 40, "max", (3000, "kernel.threads-max")),
-        (3000, 1 << 33, "max", (1024, "usable memory, for stacks of 8 MiB")),
-        (3000, 1 << 40, "50", (50, "pids.max")),
+        ((3000, 9000), 1 << 40, "max", -1, (3000, "kernel.threads-max")),
+        ((9000, 3000), 1 << 40, "max", -1, (3000, "kernel.pid_max")),
+        ((3000, 9000), 1 << 33, "max", -1, (1024, "usable memory, for stacks of 8 MiB")),
+        ((3000, 9000), 1 << 40, "50", -1, (50, "pids.max")),
+        ((3000, 9000), 1 << 40, "max", 40, (40, "ulimit -u")),
     ],
 )
-def test_lowest_limit_of_threads_counts(monkeypatch, tmp_path, kernel, memory, pids, most):
-    (tmp_path / "threads-max").write_text(f"{kernel}\n")
+def test_lowest_limit_of_threads_counts(monkeypatch, tmp_path, kernel, memory, pids, user, most):
+    for name, limit in zip(("threads-max", "pid_max"), kernel, strict=True):
+        (tmp_path / name).write_text(f"{limit}\n")
     (tmp_path / "pids.max").write_text(f"{pids}\n")
     monkeypatch.setattr(cgroup, "_KERNEL", tmp_path)
     monkeypatch.setattr(cgroup, "_folders", lambda _: [tmp_path])
     monkeypatch.setattr(cgroup, "usable_memory", lambda: memory)
-    monkeypatch.setattr(cgroup, "getrlimit", lambda _: (-1, -1))
+    monkeypatch.setattr(cgroup, "getrlimit", lambda _: (user, 1 << 20))
     assert cgroup.most_threads() == most

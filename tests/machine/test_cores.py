@@ -66,3 +66,16 @@ def test_a_system_that_tells_of_no_nodes(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(cores, "_NODES", tmp_path / "none")
     assert cores.numa_nodes() == {}
     assert cores.workers_first((4, 2), 2) == (4, 2)
+
+
+def test_threads_are_bound_for_a_block_and_none_where_no_core_is_named() -> None:
+    before = os.sched_getaffinity(0)
+    with cores.bound(()):
+        assert os.sched_getaffinity(0) == before
+    with cores.bound({max(before)}):
+        assert os.sched_getaffinity(0) == {max(before)}
+    assert os.sched_getaffinity(0) == before
+
+
+def test_one_worker_for_each_core_takes_all_nodes_in_turn(two_nodes: None) -> None:
+    assert cores.workers_first((0, 1, 4, 2), 4) == (0, 2, 1, 4)

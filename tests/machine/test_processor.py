@@ -20,13 +20,15 @@ CPU part\t: 0xd49
 
 @pytest.fixture
 def cpuinfo(monkeypatch, tmp_path):
-    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)  # it limits this run, not the made-up CPU
+    for variable in ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"):  # they limit this run, not the made-up CPU
+        monkeypatch.delenv(variable, raising=False)
 
     def say(text):
         (tmp_path / "cpuinfo").write_text(text)
         monkeypatch.setattr(processor, "_CPUINFO", tmp_path / "cpuinfo")
-        for function in ("_facts", "features", "features_of_cpuid"):
-            monkeypatch.setattr(processor, function, getattr(processor, function).__wrapped__)
+        for function in ("_facts", "features", "features_of_cpuid", "identity"):
+            plain = getattr(processor, function)
+            monkeypatch.setattr(processor, function, getattr(plain, "__wrapped__", plain))
 
     return say
 
@@ -43,33 +45,106 @@ def test_name_and_instruction_sets(cpuinfo, text, name, sets):
     assert (processor.name(), processor.instruction_sets()) == (name, sets)
 
 
-def test_a_processor_without_cpuinfo_has_a_name(cpuinfo, tmp_path):
+# Linux: Documentation/arch/arm64/elf_hwcaps.rst and arch/x86/include/asm/cpufeatures.h
+NAMES = {
+    "avx2": "AVX2", "avx_vnni": "AVX-VNNI", "avx512f": "AVX-512", "avx512_vnni": "AVX-512 VNNI",
+    "avx512_bf16": "AVX-512 BF16", "avx512_fp16": "AVX-512 FP16", "amx_int8": "AMX INT8",
+    "amx_bf16": "AMX BF16", "amx_fp16": "AMX FP16", "asimd": "NEON", "asimdhp": "FP16",
+    "asimddp": "DotProd", "i8mm": "I8MM", "bf16": "BF16", "sve": "SVE", "sve2": "SVE2", "sme": "SME",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("flag", "name"), NAMES.items())
+def test_each_instruction_set_has_the_name_of_its_maker(cpuinfo, flag, name):
+    cpuinfo(f"flags : fpu {flag}\n")
+    assert processor.instruction_sets() == (name,)
+
+
+@pytest.mark.parametrize(
+    ("machine", "flags", "block"),
+    [("x86_64", "avx2", 8), ("x86_64", "avx512f", 16), ("aarch64", "asimd", 16)],
+)
+def test_channels_of_a_block_are_those_of_onnxruntimes_kernels(cpuinfo, monkeypatch, machine, flags, block):
+    """MlasNchwcGetBlockSize: 16 with AVX-512 and on Arm, else 8."""
+    cpuinfo(X86)
+    monkeypatch.setattr(processor.platform, "machine", lambda: machine)
+    monkeypatch.setattr(processor, "features_of_cpuid", lambda: {flags})
+    assert processor.block_of_channels() == block
+
+
+def test_what_kernels_depend_on_changes_the_identity_and_nothing_else_does(cpuinfo, monkeypatch):
+    def identity(text):
+        cpuinfo(text)
+        return processor.identity()
+
+    first = identity(X86)
+    assert identity(X86.replace("model name", "bogomips : 1\nmodel name")) == first
+    for known, other in (
+        ("GenuineIntel", "AuthenticAMD"),
+        (" amx_int8", ""),
+        ("vendor_id", "model : 7\nvendor_id"),
+    ):
+        assert identity(X86.replace(known, other)) != first, other
+    arm = identity(ARM)
+    assert all(identity(ARM.replace(value, "0x1")) != arm for value in ("0x41", "0xd49", " bf16"))
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "avx2")
+    assert identity(X86) != first
+    monkeypatch.setattr(processor.platform, "machine", lambda: "riscv64")
+    assert "riscv64" in identity(X86)
+
+
+def test_a_processor_without_cpuinfo_has_a_name_and_an_identity(cpuinfo, monkeypatch, tmp_path):
     cpuinfo("")
-    assert processor.name()
+    monkeypatch.setattr(processor, "_CPUINFO", tmp_path / "none")
+    assert processor.name() == processor.platform.machine()
+    assert processor.platform.machine() in processor.identity()
     assert processor.instruction_sets() == ()
+
+
+CACHES = (
+    ("1", "Data", "48K", "2"), ("1", "Instruction", "32K", "2"), ("2", "Unified", "1024K", "2"),
+    ("3", "Unified", "32768K", "0-2,6-7"),
+)  # fmt: skip
 
 
 def test_caches(monkeypatch, tmp_path):
     monkeypatch.setattr(cores, "_CPU", tmp_path)
     monkeypatch.setattr(cores, "allowed_cores", lambda: (2, 3))
-    for index, facts in enumerate((("1", "Data", "48K", "2"), ("3", "Unified", "32768K", "0-2,6-7"))):
+    for index, facts in enumerate(CACHES):
         folder = tmp_path / "cpu2" / "cache" / f"index{index}"
         folder.mkdir(parents=True)
         for name, fact in zip(("level", "type", "size", "shared_cpu_list"), facts, strict=True):
             (folder / name).write_text(fact + "\n")
-    (tmp_path / "cpu2" / "cache" / "index2").mkdir()  # without the files
-    assert list(map(str, cores.caches())) == ["L1d 48 KiB", "L3 32 MiB for 5 cores"]
+    (tmp_path / "cpu2" / "cache" / "index4").mkdir()  # without the files
+    assert list(map(str, cores.caches())) == [
+        "L1d 48 KiB", "L1i 32 KiB", "L2 1 MiB", "L3 32 MiB for 5 cores",
+    ]  # fmt: skip
     monkeypatch.setattr(cores, "_CPU", tmp_path / "none")
     assert cores.caches() == []
 
 
+_AVX2, _AVX512 = {"avx2"}, {"avx2", "avx_vnni", "avx512f"}
+
+
+# https://uxlfoundation.github.io/oneDNN/dev_guide_cpu_dispatcher_control.html
+@pytest.mark.parametrize("variable", ["ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"])
 @pytest.mark.parametrize(
     ("limit", "left"),
-    [("avx2", {"avx2"}), ("AVX512_CORE_VNNI", {"avx2", "avx512f", "avx512_vnni"}), ("AVX10_9", set())],
+    [
+        ("SSE41", set()),
+        ("AVX", set()),
+        ("avx2", _AVX2),
+        ("AVX2_VNNI", _AVX2 | {"avx_vnni"}),
+        ("AVX512_CORE", _AVX512),
+        ("AVX512_CORE_VNNI", _AVX512 | {"avx512_vnni"}),
+        ("AVX512_CORE_BF16", _AVX512 | {"avx512_vnni", "avx512_bf16"}),
+        ("AVX512_CORE_FP16", _AVX512 | {"avx512_vnni", "avx512_bf16", "avx512_fp16"}),
+        ("AVX10_9", None),
+    ],
 )
-def test_features_beyond_the_limit_of_onednn_are_left_out(cpuinfo, monkeypatch, limit, left):
-    cpuinfo(X86)
+def test_features_beyond_the_limit_of_onednn_are_left_out(cpuinfo, monkeypatch, variable, limit, left):
+    cpuinfo(X86.replace(" avx2", " avx_vnni avx512_bf16 avx512_fp16 avx2"))
     whole, of_cpuid = processor.features(), processor.features_of_cpuid()
-    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", limit)
-    assert processor.features() == ({"fpu"} | left if left else whole)
+    monkeypatch.setenv(variable, limit)
+    assert processor.features() == (whole if left is None else {"fpu"} | left)
     assert processor.features_of_cpuid() - processor.features() <= of_cpuid
