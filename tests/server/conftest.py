@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.server import models
+from tests.server import models, texts
 
 from pinnace.server.server import Options, Server
 from pinnace.server.settings import ModelSettings
@@ -39,3 +39,24 @@ def simple(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def rounds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return models.rounds(tmp_path_factory.mktemp("rounds") / "rounds.onnx")
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Callable[..., Path]:
+    """Make a repository with a model of texts, named "model"."""
+
+    def make(source: str, files: dict[str, Any] | None = None) -> Path:
+        texts.folder_with(tmp_path / "models" / "model", source, files or {})
+        return tmp_path / "models"
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Serve both models of texts, `embedding` and `reranker`."""
+    folder = tmp_path_factory.mktemp("text")
+    for name in ("embedding", "reranker"):
+        texts.folder_with(folder / name, name, {})
+    with Server([folder], texts.settings(), Options(http_port=0, grpc_port=0)) as server:
+        yield server

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from time import perf_counter
 
-from pinnace.errors import PinnaceError
+from pinnace.errors import PinnaceError, PredictTimeoutError
 from pinnace.log import DEBUG, ERROR, WARNING, Log
 from pinnace.server.failures import GONE, Answer, answer
 
@@ -37,6 +37,11 @@ class Call:
     def left(self) -> float | None:
         """The seconds that the client still waits, above 0; None if it sets no limit."""
         return None if self.limit == math.inf else max(self.limit - self.seconds, 1e-6)
+
+    def check(self) -> None:
+        """Raise PredictTimeoutError if its client waits no longer."""
+        if self.seconds > self.limit:
+            raise PredictTimeoutError("the request's time was over before it was computed")
 
     def answered(self) -> None:
         """Log it at level DEBUG."""

@@ -23,12 +23,14 @@ from pinnace.server.repository import Repository
 from pinnace.server.settings import ModelSettings
 from pinnace.server.shared_memory import SharedMemory, Span, span_of
 from pinnace.server.spans import continued
+from pinnace.server.text import routes as text
 from pinnace.server.work import aside, unless_gone
 
 _LENGTH = "Inference-Header-Content-Length"
 """The header with the bytes of JSON before the raw tensors."""
 _POLICY = "default-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'"
 _Handler = Callable[[Request], Awaitable[Response]]
+_Told = Callable[[Answer, str], dict[str, Any]]
 MAX_BYTES = 1 << 28
 """Bytes of a request that are taken by default."""
 
@@ -92,16 +94,17 @@ def application(
     ]
     return Starlette(
         routes=[
-            Route(path, _answering(handler, access, scope, f"{method} {path}"), methods=[method])
-            for scope, method, path, handler in routes
+            Route(path, _answering(handler, access, scope, f"{method} {path}", told), methods=[method])
+            for calls, told in ((routes, _told), (text.routes(repository), text.failure))
+            for scope, method, path, handler in calls
         ],
         middleware=[BodyLimit.at(max_bytes)],
         lifespan=lifespan,
     )
 
 
-def _answering(handler: _Handler, access: Access, scope: Scope, name: str) -> _Handler:
-    """Return a handler for clients with a scope that tells failures as the protocol does."""
+def _answering(handler: _Handler, access: Access, scope: Scope, name: str, told: _Told) -> _Handler:
+    """Return a handler for clients with a scope; `told` gives the JSON of a failure."""
 
     async def handle(request: Request) -> Response:
         call = request.state.call = Call(name, request.headers)
@@ -113,18 +116,23 @@ def _answering(handler: _Handler, access: Access, scope: Scope, name: str) -> _H
             call.gone()
             return Response(status_code=499)  # for nobody
         except Exception as error:
-            return _failure(*call.failed(error))
+            answer, reason = call.failed(error)
+            return _failure(answer, told(answer, reason))
         call.answered()
         return response
 
     return handle
 
 
-def _failure(told: Answer, text: str) -> Response:
-    headers = {"Retry-After": "1"} if told.status in (429, 503) else {}
-    if told.status == 408:
+def _told(_: Answer, reason: str) -> dict[str, Any]:
+    return {"error": reason}
+
+
+def _failure(answer: Answer, told: dict[str, Any]) -> Response:
+    headers = {"Retry-After": "1"} if answer.status in (429, 503) else {}
+    if answer.status == 408:
         headers["connection"] = "close"  # what is late would be taken for the next request
-    return JSONResponse({"error": text}, told.status, headers)
+    return JSONResponse(told, answer.status, headers)
 
 
 class _Api:

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pinnace.api.runner import ModelParallelRunner
-from pinnace.errors import PinnaceError
+from pinnace.errors import NotSupportedError, PinnaceError
 from pinnace.log import INFO, WARNING, Log
 from pinnace.machine.memory import private_memory
 from pinnace.server.failures import GONE, RequestError, answer
 from pinnace.server.settings import ModelSettings
+from pinnace.server.text.folder import Folder
+from pinnace.server.text.model import TextModel
 from pinnace.types import Array, DataType
 
 if TYPE_CHECKING:
@@ -72,6 +74,7 @@ class OpenModel:
         """Bytes that the model takes: what opening and warming it up allocated, and its mapped file."""
         self.inputs = [TensorSpec(t.name, t.dtype, tuple(t.shape)) for t in self.runner.get_inputs()]
         self.outputs = [TensorSpec(t.name, t.dtype, tuple(t.shape)) for t in self.runner.get_outputs()]
+        self._text: TextModel | NotSupportedError = _text_model(path, self.inputs, self.outputs)
         self.last_used = perf_counter()
         self._metrics = metrics.of(name, version)
         self._holders = 0
@@ -82,6 +85,12 @@ class OpenModel:
     def workers(self) -> int:
         """The number of requests that run at once."""
         return int(self.runner.get_model_info("workers"))
+
+    def text_model(self) -> TextModel:
+        """Return what takes texts for it. Raises NotSupportedError if it takes none."""
+        if isinstance(self._text, NotSupportedError):
+            raise NotSupportedError(f"{self.name} takes no texts: {self._text}")
+        return self._text
 
     def summary(self) -> str:
         """Return what was chosen for it, and the time of a request when it is warm."""
@@ -200,3 +209,14 @@ class OpenModel:
         await self._idle.wait()
         self._metrics.closed()
         await asyncio.to_thread(self.runner.close)
+
+
+def _text_model(
+    path: Path, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
+) -> TextModel | NotSupportedError:
+    try:
+        return TextModel(path, inputs, outputs)
+    except NotSupportedError as error:
+        if Folder.of(path) is not None:
+            _log.event(WARNING, "no texts", f"{path.name} takes no texts: {error}")
+        return error.with_traceback(None)

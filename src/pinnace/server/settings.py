@@ -30,7 +30,7 @@ class ModelSettings:
     number of predictions before a model is ready; `default_priority` is the priority of requests that name
     none. `max_batch_size` above 1 batches waiting requests up to that many rows; the first of them waits up
     to `max_queue_delay_us` microseconds for others. With `isolate` each worker is a process of its own, whose
-    end is an error for its request only.
+    end is an error for its request only. Texts are computed in batches of at most `max_batch_tokens`.
     """
 
     engine: str = ""
@@ -47,6 +47,7 @@ class ModelSettings:
     warm_up: int = 3
     config: str = ""
     isolate: bool = False
+    max_batch_tokens: int = 2048
 
     def read(self, file: Path) -> ModelSettings:
         """Return these settings with those of a `model.toml`; these if there is no such file.

@@ -1,0 +1,1 @@
+"""Texts: embeddings and relevance, by models that have a tokenizer.json; needs the extra `text`."""

@@ -1,0 +1,104 @@
+"""Texts as tokens: a model's own tokenizer, which cuts and pads as sentence-transformers does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from pinnace.errors import NotSupportedError
+from pinnace.server.failures import RequestError
+from pinnace.server.text.folder import TOKENIZER, Folder
+from pinnace.types import Array
+
+_LONGEST = 1 << 20
+"""Tokens; files name larger numbers where they mean no limit."""
+_MASK = "attention_mask"
+INPUTS = ("input_ids", _MASK, "token_type_ids")
+
+
+class Tokens(NamedTuple):
+    """The tokens of a text or a pair of texts, and to which of them each belongs."""
+
+    ids: Array
+    kinds: Array
+
+
+class Tokenizer:
+    """The tokenizer of a folder.
+
+    Its limit of tokens, and what it pads with, are those that sentence-transformers takes; those in
+    `tokenizer.json` do not count.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        """Raise NotSupportedError if the files do not say what is needed, and without the library."""
+        try:
+            import tokenizers
+        except ImportError:
+            raise NotSupportedError(
+                'texts need the library tokenizers: pip install "pinnace[text]"'
+            ) from None
+        try:
+            made = tokenizers.Tokenizer.from_file(str(folder.path / TOKENIZER))
+        except Exception as error:  # the library has no class of its own for it
+            raise NotSupportedError(f"{TOKENIZER} cannot be read: {error}") from None
+        own = folder.mapping("tokenizer_config.json")
+        padding, cutting = made.padding or {}, made.truncation or {}
+        self.length = _length(folder, own.get("model_max_length"))
+        self._left = own.get("padding_side", padding.get("direction")) == "left"
+        name = own.get("pad_token") or folder.mapping("special_tokens_map.json").get("pad_token")
+        name = name.get("content") if isinstance(name, dict) else name or padding.get("pad_token")
+        self._padding = made.token_to_id(str(name))
+        if self._padding is None:
+            raise NotSupportedError("tokenizer_config.json: it names no pad_token that the tokenizer knows")
+        if folder.transformer.get("do_lower_case"):
+            lower = tokenizers.normalizers.Lowercase()
+            made.normalizer = tokenizers.normalizers.Sequence([lower, *filter(None, [made.normalizer])])
+        made.no_padding()
+        made.enable_truncation(
+            self.length, direction=own.get("truncation_side", cutting.get("direction", "right"))
+        )
+        self._made = made
+
+    def encoded(self, texts: Sequence[str] | Sequence[tuple[str, str]]) -> list[Tokens]:
+        """Return the tokens of texts, or of pairs of them, with those that stand around them."""
+        return [
+            Tokens(np.array(one.ids, np.int32), np.array(one.type_ids, np.int32))
+            for one in self._made.encode_batch_fast(list(texts))
+        ]
+
+    def checked(self, ids: Sequence[int]) -> Tokens:
+        """Return a client's own tokens, as they are. Raises RequestError."""
+        if not 0 < len(ids) <= self.length:
+            raise RequestError(f"input: a text has 1 to {self.length} tokens, not {len(ids)}")
+        for one in ids:
+            if not 0 <= one < 1 << 31 or self._made.id_to_token(one) is None:
+                raise RequestError(f"input: the model's tokenizer has no token {str(one)[:20]}")
+        return Tokens(np.array(ids, np.int32), np.zeros(len(ids), np.int32))
+
+    def padded(self, batch: Sequence[Tokens]) -> dict[str, Array]:
+        """Return texts as the inputs of a model, in rows as long as the longest of them."""
+        shape = len(batch), max(len(one.ids) for one in batch)
+        ids, mask, kinds = (
+            np.full(shape, self._padding, np.int32),
+            np.zeros(shape, np.int32),
+            np.zeros(shape, np.int32),
+        )
+        for row, one in enumerate(batch):
+            place = slice(-len(one.ids), None) if self._left else slice(len(one.ids))
+            ids[row, place], mask[row, place], kinds[row, place] = one.ids, 1, one.kinds
+        return dict(zip(INPUTS, (ids, mask, kinds), strict=True))
+
+
+def _length(folder: Folder, own: object) -> int:
+    """Return the number of tokens that texts are cut to."""
+    named = folder.transformer.get("max_seq_length")
+    places = [named] if named else [own, folder.config.get("max_position_embeddings")]
+    limits = [limit for limit in places if isinstance(limit, int) and 0 < limit < _LONGEST]
+    if not limits:
+        raise NotSupportedError(
+            "tokenizer_config.json: it lacks model_max_length, the number of tokens of a text"
+        )
+    return min(limits)

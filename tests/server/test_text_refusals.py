@@ -1,0 +1,194 @@
+"""Texts that are refused: requests, files beside a model, and models that do something else."""
+
+from __future__ import annotations
+
+import shutil
+
+import openai
+import pytest
+from tests.server.texts import VARIANTS, asked, embedded
+
+from pinnace.errors import NotSupportedError
+from pinnace.server.models import TensorSpec
+from pinnace.server.text.model import TextModel
+from pinnace.types import DataType
+
+REFUSED = {
+    "modules.json": [
+        {"type": "sentence_transformers.models.Transformer", "path": ""},
+        {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"},
+        {"type": "sentence_transformers.models.Dense", "path": "2_Dense"},
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        (REFUSED, "modules.json: Transformer, Pooling, Dense are not supported"),
+        ({"modules.json": [{"type": "their.Module", "path": ""}]}, "their.Module is no module of"),
+        (
+            {
+                "modules.json": [
+                    REFUSED["modules.json"][0],
+                    {**REFUSED["modules.json"][1], "path": "../second"},
+                ]
+            },
+            "outside",
+        ),
+        ({"modules.json": "[1]"}, "modules.json is no list of modules"),
+        ({"modules.json": "{"}, "modules.json cannot be read"),
+        ({"modules.json": []}, "there is no modules.json"),
+        (
+            {"1_Pooling/config.json": {"pooling_mode": "weightedmean"}},
+            "pooling 'weightedmean' is not supported",
+        ),
+        ({"1_Pooling/config.json": {"pooling_mode_weightedmean_tokens": True}}, "pooling 'weightedmean'"),
+        ({"1_Pooling/config.json": {"pooling_mode": "mean", "new": 1}}, "new is not supported"),
+        (
+            {
+                "1_Pooling/config.json": {"pooling_mode": "mean", "include_prompt": False},
+                **VARIANTS["prompt"],
+            },
+            "include_prompt",
+        ),
+        ({"2_Normalize/config.json": {"module_input_name": "token_embeddings"}}, "only embeddings of texts"),
+        (
+            {"sentence_bert_config.json": {"query_expansion": {"length": 9}}},
+            "query_expansion is not supported",
+        ),
+        (
+            {"config_sentence_transformers.json": {"model_type": "SparseEncoder"}},
+            "SparseEncoder is not supported",
+        ),
+        ({"tokenizer.json": "{}"}, "tokenizer.json cannot be read"),
+        ({"tokenizer_config.json": {"pad_token": "[none]"}}, "pad_token"),
+        (
+            {
+                "tokenizer_config.json": {"model_max_length": 10**30},
+                "config.json": {"max_position_embeddings": -1},
+            },
+            "model_max_length",
+        ),
+    ],
+)
+def test_what_the_files_ask_for_and_is_not_done_is_refused_by_name(folders, files, reason):
+    ids = [TensorSpec(name, DataType.INT64, (-1, -1)) for name in ("input_ids", "attention_mask")]
+    with pytest.raises(NotSupportedError, match=reason):
+        TextModel(
+            folders("embedding", files) / "model" / "model.onnx",
+            ids,
+            [TensorSpec("y", DataType.FLOAT32, (-1, -1, 32))],
+        )
+
+
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        ({"config.json": {"sentence_transformers": {"activation_fn": "torch.nn.ReLU"}}}, "ReLU is not"),
+        (
+            {
+                "config_sentence_transformers.json": {
+                    "model_type": "CrossEncoder", "prompts": {"a": "b"}, "default_prompt_name": "a",
+                },
+                "modules.json": REFUSED["modules.json"][:1],
+            },
+            "default_prompt_name",
+        ),
+        (
+            {
+                "config_sentence_transformers.json": {"model_type": "CrossEncoder"},
+                "modules.json": REFUSED["modules.json"],
+            },
+            "more than a Transformer",
+        ),
+        ({"config.json": {"architectures": ["RobertaModel"]}}, "there is no modules.json"),
+    ],
+)  # fmt: skip
+def test_a_reranker_of_another_kind_is_refused_by_name(serving, folders, files, reason):
+    server = serving(folders("reranker", files))
+    status, found = asked(server, "/rerank", {"model": "model", "query": "a", "documents": ["b"]})
+    assert status == 501
+    assert reason in found["error"]["message"]
+
+
+def test_each_model_does_what_it_is_for(running, serving, simple):
+    for server, model, path, reason in (
+        (running, "reranker", "/v1/embeddings", "ranks documents"),
+        (running, "embedding", "/rerank", "makes embeddings"),
+        (serving(simple), "simple", "/v1/embeddings", "there is no tokenizer.json in its folder"),
+    ):
+        body = {"model": model} | ({"input": "a"} if "emb" in path else {"query": "a", "documents": ["b"]})
+        status, found = asked(server, path, body)
+        assert (status, found["error"]["type"], found["error"]["code"]) == (
+            501,
+            "server_error",
+            "not_supported",
+        )
+        assert reason in found["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "reason"),
+    [
+        ({"input": []}, 400, "input must be"),
+        ({"input": None}, 400, "input must be"),
+        ({"input": ["a", 1]}, 400, "input must be"),
+        ({"input": [["a"]]}, 400, "input must be"),
+        ({"input": [True]}, 400, "input must be"),
+        ({"input": [[]]}, 400, "1 to 20 tokens, not 0"),
+        ({"input": [[5] * 21]}, 400, "1 to 20 tokens, not 21"),
+        ({"input": [5, 250]}, 400, "no token 250"),
+        ({"input": [-1]}, 400, "no token -1"),
+        ({"input": [10**40]}, 400, "no token 1000"),
+        ({"input": "\ud800"}, 400, "surrogate"),
+        ({"input": ["a"] * 2049}, 413, "2049 texts"),
+        ({"input": [[5]] * 2049}, 413, "2049 texts"),
+        ({"input": "a" * ((1 << 17) + 1)}, 413, "131072 characters"),
+        ({"input": ["a" * (1 << 17)] * 33}, 413, "together 4194304"),
+        ({"encoding_format": "int8"}, 400, "encoding_format must be float or base64"),
+        ({"dimensions": 8}, 400, "have 32 numbers, not 8"),
+        ({"dimensions": "8"}, 400, "dimensions must be a whole number"),
+        ({"dimensions": 0}, 400, "not 0"),
+        ({"truncate": True}, 400, "no field 'truncate'"),
+        ({"model": "other"}, 404, "there is no 'other'"),
+        ({"model": 1}, 400, "model must be text"),
+    ],
+)
+def test_a_wrong_request_for_embeddings_is_refused_in_openais_form(running, change, status, reason):
+    found = asked(running, "/v1/embeddings", {"model": "embedding", "input": "ship", "user": "me"} | change)
+    assert found[0] == status
+    assert found[1]["error"]["type"] == "invalid_request_error"
+    assert reason in found[1]["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "reason"),
+    [
+        ({"documents": []}, 400, "documents must be"),
+        ({"documents": ["a", 1]}, 400, "documents must be"),
+        ({"documents": [{"image": "a"}]}, 400, "documents must be"),
+        ({"documents": "a"}, 400, "documents must be a list"),
+        ({"documents": ["a"] * 2049}, 413, "2049 texts"),
+        ({"documents": ["a"] * 64, "query": "a" * (1 << 17)}, 413, "together"),
+        ({"query": ["a"]}, 400, "query must be text"),
+        ({"top_n": 0}, 400, "top_n"),
+        ({"return_documents": 1}, 400, "return_documents"),
+        ({"texts": ["a"]}, 400, "no field 'texts'"),
+    ],
+)
+def test_a_wrong_request_for_relevance_is_refused(running, change, status, reason):
+    found = asked(running, "/rerank", {"model": "reranker", "query": "a", "documents": ["b"]} | change)
+    assert found[0] == status
+    assert reason in found[1]["error"]["message"]
+
+
+def test_a_model_with_other_inputs_is_refused_by_name_and_the_log_says_so(serving, folders, simple, caplog):
+    folder = folders("embedding")
+    shutil.copy(simple, folder / "model" / "model.onnx")
+    with pytest.raises(
+        openai.APIStatusError, match=r"INPUT0 \[-1, 16\].*texts need input_ids and attention_mask"
+    ):
+        embedded(serving(folder))
+    (found,) = [vars(one) for one in caplog.records if getattr(one, "event", "") == "no texts"]
+    assert found["levelname"] == "WARNING"
