@@ -67,7 +67,10 @@ def crop_and_resize(
     rows, columns = op.Unsqueeze(rows, [2]), op.Unsqueeze(columns, [1])
     # (boxes, height, width): fractions of the image's width and height.
     one = op.constant(np.ones(room(1, *crop_size), np.float32))
-    grid = op.Concat(*(op.Unsqueeze(v * one, [-1]) for v in (columns, rows)), axis=-1)
+    at = [columns, rows]
+    if method == "nearest":
+        at = [_rounded(op, v, op.dim(images, i)) for i, v in ((3, columns), (2, rows))]
+    grid = op.Concat(*(op.Unsqueeze(v * one, [-1]) for v in at), axis=-1)
     taken = op.GridSample(
         op.Gather(images, box_index, axis=0),
         grid * 2.0 - 1.0,
@@ -80,6 +83,12 @@ def crop_and_resize(
         return taken
     inside = op.And(*(_inside(op, v, op.dim(images, i)) for i, v in ((2, rows), (3, columns))))
     return op.Where(op.Unsqueeze(inside, [-1]), taken, op.like(extrapolation_value, taken))
+
+
+def _rounded(op: Builder, x: Tensor, length: Value) -> Value:
+    """The nearest pixels, of two the later one, where GridSample takes the even one."""
+    steps = op.Max(op.cast(op.tensor(length), FLOAT) - 1.0, 1.0)
+    return op.Floor(x * steps + 0.5) / steps
 
 
 def _at_corners(op: Builder, start: Tensor, stop: Tensor, length: Value, count: int) -> Value:
