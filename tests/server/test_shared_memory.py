@@ -94,3 +94,43 @@ def test_spans_lie_in_their_region(key):
     assert memory.status() == [{"name": "r", "key": key[0], "offset": 64, "byte_size": 128}]
     memory.unregister()
     assert memory.status() == []
+
+
+def test_a_name_is_registered_once_and_regions_are_closed_by_name(key):
+    memory = SharedMemory(PREFIX)
+    before = len(os.listdir("/proc/self/fd"))
+    for name in ("a", "b"):
+        memory.register(name, key[0], 0, 256)
+    with pytest.raises(RequestError, match="'a' is registered already"):
+        memory.register("a", key[0], 0, 1)
+    assert [one["name"] for one in memory.status("b")] == ["b"]
+    memory.unregister("nothing")
+    memory.unregister("a")
+    assert [one["name"] for one in memory.status()] == ["b"]
+    memory.unregister()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_no_more_than_256_regions_are_open(key):
+    memory = SharedMemory(PREFIX)
+    for number in range(256):
+        memory.register(str(number), key[0], 0, 1)
+    with pytest.raises(RequestError, match="or 256 others are"):
+        memory.register("more", key[0], 0, 1)
+    memory.unregister("7")
+    memory.register("more", key[0], 0, 1)
+    memory.unregister()
+
+
+def test_an_output_is_not_written_beyond_a_region_that_was_shortened(key):
+    memory = SharedMemory(PREFIX)
+    memory.register("r", key[0], 0, 256)
+    os.truncate(f"/dev/shm{key[0]}", 10)
+    memory.write(Span("r", 0, 10), b"0123456789")
+    assert bytes(memory.read(Span("r", 0, 10))) == b"0123456789"
+    with pytest.raises(RequestError, match="was shortened"):
+        memory.write(Span("r", 1, 10), b"0123456789")
+    assert os.stat(f"/dev/shm{key[0]}").st_size == 10
+    with pytest.raises(RequestError, match="was shortened"):
+        memory.read(Span("r", 1, 10))
+    memory.unregister()
