@@ -64,6 +64,7 @@ def stems(size):
 def check(answers, size):
     assert sorted(answers) == list(range(size))
     for answer in answers.values():
+        assert "raised" not in answer, answer["raised"]
         assert answer.get("error", "?") <= TOLERANCE, answer
         assert set(answer["shapes"].values()) == {True}
 

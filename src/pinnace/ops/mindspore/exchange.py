@@ -152,7 +152,7 @@ def batch_isend_irecv(
     return tuple(results)
 
 
-@primitive("Send", unused="group_back dtype")
+@primitive("Send", unused="group_back dtype shape")
 def send(b: LoweringBuilder, x: Tensor, *, dest_rank: int, sr_tag: int = 0, group: Group) -> Value:
     """`Exchange` between segments, which receives nothing."""
     group.exchange(b, (dest_rank,), (), x, tag=sr_tag)

@@ -1,0 +1,44 @@
+"""Ranks as threads of one process, whose lines `python -m tests.mutants` sees."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from tests.distributed.conftest import table
+from tests.distributed.test_ranks import DATA, TOLERANCE, stems
+from tests.ports import free_port
+
+import pinnace
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_every_collective_between_threads(size, tmp_path, monkeypatch):
+    monkeypatch.setenv("HCCL_IF_BASE_PORT", str(free_port()))
+    monkeypatch.setenv("PINNACE_COMMUNICATOR", "sockets")
+    config = table(tmp_path, size)
+
+    def run(rank: int) -> None:
+        context = pinnace.Context()
+        context.cpu.thread_num = 1
+        context.group_info_file = str(DATA / f"groups_{size}.pb")
+        context.ascend.rank_id = rank
+        for stem in stems(size).split(","):
+            _compare(f"{stem}_{size}_{rank}", context, config)
+
+    with ThreadPoolExecutor(size) as threads:
+        list(threads.map(run, range(size)))
+
+
+def _compare(stem: str, context, config: str) -> None:
+    golden = np.load(f"{stem}.npz")
+    model = pinnace.Model()
+    model.build_from_file(f"{stem}.mindir", pinnace.ModelType.MINDIR, context, config)
+    outputs = [output.get_data_to_numpy() for output in model.predict([golden["x"]])]
+    for output, name in zip(outputs, [name for name in golden if name != "x"], strict=True):
+        expected = golden[name]
+        assert (output.shape, output.dtype) == (expected.shape, expected.dtype), stem
+        # MindSpore sums halves in halves, with a rounding for each rank.
+        tolerance = TOLERANCE * (300 if expected.dtype == np.float16 else 1)
+        np.testing.assert_allclose(output, expected, rtol=tolerance, atol=tolerance, err_msg=stem)
