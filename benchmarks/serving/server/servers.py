@@ -25,7 +25,7 @@ PATIENCE = 60  # seconds
 @contextmanager
 def started(name: str, model: Path, home: Path, log: Path) -> Iterator[dict[str, str]]:
     """Run the server `name`; yield its addresses by protocol. Raises `LeftOut`."""
-    http, grpc = _free(2)
+    http, grpc = free_ports(2)
     if name == "pinnace":
         python = Path(sys.executable)
         ports = ["--http-port", str(http), "--grpc-port", str(grpc)]
@@ -39,7 +39,7 @@ def started(name: str, model: Path, home: Path, log: Path) -> Iterator[dict[str,
     with log.open("w") as said:
         process = subprocess.Popen([str(python), *command], stdout=said, stderr=said, env=environment)
         try:
-            _wait(f"http://127.0.0.1:{http}/v2/models/mlp/ready", process, log)
+            wait_for(f"http://127.0.0.1:{http}/v2/models/mlp/ready", process, log)
             yield {"http": f"127.0.0.1:{http}", "grpc": f"127.0.0.1:{grpc}"}
         finally:
             process.terminate()
@@ -52,7 +52,7 @@ def started(name: str, model: Path, home: Path, log: Path) -> Iterator[dict[str,
 
 def _mlserver(model: Path, folder: Path, http: int, grpc: int) -> Path:
     """Write MLServer's settings; without parallel workers it computes in the process of its door."""
-    (metrics,) = _free(1)
+    (metrics,) = free_ports(1)
     ports = {"host": "127.0.0.1", "http_port": http, "grpc_port": grpc, "metrics_port": metrics}
     made = folder / "mlserver"
     made.mkdir(exist_ok=True)
@@ -62,7 +62,7 @@ def _mlserver(model: Path, folder: Path, http: int, grpc: int) -> Path:
     return made
 
 
-def _free(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [listener.getsockname()[1] for listener in listeners]
     for listener in listeners:
@@ -70,7 +70,7 @@ def _free(count: int) -> list[int]:
     return ports
 
 
-def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end and process.poll() is None:
         try:

@@ -191,7 +191,8 @@ class _Service:
     async def infer(self, request: Any, call: Call) -> Any:
         decoded = _decoded(request, self._memory)
         with continued(call.headers):
-            result = await inference.infer(self._repository, decoded, self._memory, call)
+            task = self._repository, decoded, self._memory, call
+            result = inference.infer_now(*task) or await inference.infer(*task)
         return _encoded(result, request.id)
 
     async def stream(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[Any]:

@@ -222,9 +222,10 @@ class _Api:
         length = _json_length(body, request)
         decoded, binary = await aside(length, _decoded, body, length, request, self._memory)
         with continued(request.headers):
-            result = await unless_gone(
-                request, inference.infer(self._repository, decoded, self._memory, call)
-            )
+            task = self._repository, decoded, self._memory, call
+            result = inference.infer_now(*task)
+            if result is None:
+                result = await unless_gone(request, inference.infer(*task))
         accepted = request.headers.get("accept-encoding", "")
         size = sum(one.array.nbytes for one in result.outputs if accepted or not binary(one.name))
         return await aside(size, _encoded, result, call.id, binary, accepted)

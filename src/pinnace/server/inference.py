@@ -49,27 +49,55 @@ class Result:
     outputs: Sequence[Output]
 
 
+def infer_now(repository: Repository, request: Request, memory: SharedMemory, call: Call) -> Result | None:
+    """Compute a request as `infer` does, or return None if it has to wait for anything."""
+    _take(request, call)
+    model = repository.opened(request.model, request.version)
+    if model is None:
+        return None
+    with model.held():
+        wanted = _wanted(request, model, call)
+        arrays = model.predict_now(request.inputs, call.left)
+        return None if arrays is None else _result(model, arrays, wanted, memory)
+
+
 async def infer(repository: Repository, request: Request, memory: SharedMemory, call: Call) -> Result:
     """Compute a request within the limit of its call, and within its parameter `timeout`.
 
     Raises RequestError, UnknownModelError, UnavailableError, and as `OpenModel.predict` does.
     """
+    priority = _take(request, call)
+    async with repository.using(request.model, request.version, call.left) as model:
+        wanted = _wanted(request, model, call)
+        arrays = await model.predict(request.inputs, call.left, priority)
+        return _result(model, arrays, wanted, memory)
+
+
+def _take(request: Request, call: Call) -> int:
+    """Note the limit of a request, and return its priority."""
     check(request.parameters)
     call.within(number_of(request.parameters, "timeout") / 1e6 or math.inf)
-    async with repository.using(request.model, request.version, call.left) as model:
-        call.version = model.version
-        names = [output.name for output in model.outputs]
-        unknown = [name for name in request.outputs if name not in names]
-        if unknown:
-            raise RequestError(f"{model.name} has no output {unknown[0]!r}; it has {', '.join(names)}")
-        arrays = await model.predict(request.inputs, call.left, number_of(request.parameters, "priority"))
-        results = dict(zip(names, arrays, strict=True))
-        wanted = request.outputs or dict.fromkeys(names)
-        outputs = [Output(name, results[name], span) for name, span in wanted.items()]
-        for output in outputs:
-            if output.span is not None:
-                memory.write(output.span, to_raw(output.array))
-        return Result(model, outputs)
+    return number_of(request.parameters, "priority")
+
+
+def _wanted(request: Request, model: OpenModel, call: Call) -> Mapping[str, Span | None]:
+    call.version = model.version
+    names = [output.name for output in model.outputs]
+    unknown = [name for name in request.outputs if name not in names]
+    if unknown:
+        raise RequestError(f"{model.name} has no output {unknown[0]!r}; it has {', '.join(names)}")
+    return request.outputs or dict.fromkeys(names)
+
+
+def _result(
+    model: OpenModel, arrays: Sequence[Array], wanted: Mapping[str, Span | None], memory: SharedMemory
+) -> Result:
+    results = dict(zip([output.name for output in model.outputs], arrays, strict=True))
+    outputs = [Output(name, results[name], span) for name, span in wanted.items()]
+    for output in outputs:
+        if output.span is not None:
+            memory.write(output.span, to_raw(output.array))
+    return Result(model, outputs)
 
 
 def check(parameters: Mapping[str, Any]) -> None:

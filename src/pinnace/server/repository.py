@@ -196,6 +196,11 @@ class Repository:
         for one in older:
             await one.close()
 
+    def opened(self, name: str, version: str = "") -> OpenModel | None:
+        """Return a version of a model if it is open. Raises UnknownModelError."""
+        entry = self.entry(name)
+        return entry.open.get(version or entry.newest)
+
     @asynccontextmanager
     async def using(
         self, name: str, version: str = "", limit: float | None = None
@@ -204,9 +209,8 @@ class Repository:
 
         Raises PredictTimeoutError if it is not open after `limit` seconds.
         """
-        entry = self.entry(name)
-        while (found := entry.open.get(version or entry.newest)) is None:
-            await self._to_its_end(self._open_for_request(entry, version), limit)
+        while (found := self.opened(name, version)) is None:
+            await self._to_its_end(self._open_for_request(self.entry(name), version), limit)
         with found.held():
             yield found
 

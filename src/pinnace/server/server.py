@@ -17,6 +17,7 @@ from typing import Self
 
 import grpc
 import uvicorn
+from uvicorn.loops.auto import auto_loop_factory
 
 from pinnace.errors import ConfigError
 from pinnace.log import INFO, Log
@@ -169,7 +170,8 @@ class Server:
 
     def _run(self, started: Future[None]) -> None:
         try:
-            asyncio.run(self.serve(started))
+            with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:  # uvloop, where it is installed
+                runner.run(self.serve(started))
         except BaseException as error:
             if started.done():
                 raise

@@ -1,0 +1,81 @@
+"""HTTP servers in front of `pinnace.server.app`: what a call of a small network costs through each.
+
+    python -m benchmarks doors [--environments FOLDER] [--seconds 2] [--rounds 3]
+
+The servers share an environment, have one process each, run at once, and are asked in turns by processes with
+tritonclient. Ratios are over uvicorn with asyncio's loop in the same round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import median
+
+from benchmarks.models import mlp
+from benchmarks.serving.server import asked
+from benchmarks.serving.server.servers import CLIENT, free_ports, wait_for
+from benchmarks.suite.environments import Peer, interpreter
+
+_ROOT = Path(__file__).parents[2]
+DOORS = Peer("doors", (f"{_ROOT}[serve]", "uvloop", "hypercorn", "granian"))
+COMMANDS = {
+    "uvicorn": "uvicorn app:app --port {} --loop asyncio --no-access-log",
+    "uvicorn, uvloop": "uvicorn app:app --port {} --loop uvloop --no-access-log",
+    "hypercorn": "hypercorn app:app --bind 127.0.0.1:{}",
+    "hypercorn, uvloop": "hypercorn app:app --bind 127.0.0.1:{} --worker-class uvloop",
+    "granian": "granian app:app --interface asgi --port {} --loop asyncio",
+    "granian, uvloop": "granian app:app --interface asgi --port {} --loop uvloop",
+}
+_APP = "from pinnace.server import app as made\napp = made([{!r}])\n"
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="benchmarks doors", description=__doc__)
+    parser.add_argument("--environments", type=Path, default=Path("~/.cache/pinnace-peers").expanduser())
+    parser.add_argument("--seconds", type=float, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args(arguments)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        (folder / "app.py").write_text(_APP.format(str(mlp(folder / "mlp.onnx"))))
+        client = interpreter(CLIENT, options.environments)
+        programs = interpreter(DOORS, options.environments).parent
+        servers = {name: stack.enter_context(_started(name, programs, folder)) for name in COMMANDS}
+        for clients in (1, 8):
+            rounds = [
+                {
+                    name: asked(client, "http", name, at, clients, options.seconds)
+                    for name, at in servers.items()
+                }
+                for _ in range(options.rounds)
+            ]
+            for name in servers:
+                ratio = median(one[name] / one["uvicorn"] for one in rounds)
+                figure = median(one[name] for one in rounds)
+                shown = f"{figure * 1e3:.3f} ms p50" if clients == 1 else f"{figure:.0f} requests/s"
+                print(f"{clients} clients, {name}: {shown}, ratio {ratio:.2f}", flush=True)
+
+
+@contextmanager
+def _started(name: str, programs: Path, folder: Path) -> Iterator[str]:
+    """Run a server in front of the application; yield its address."""
+    (port,) = free_ports(1)
+    program, *arguments = COMMANDS[name].format(port).split()
+    log = folder / f"{program}.log"
+    environment = os.environ | {"PYTHONPATH": str(folder), "PINNACE_CACHE_DIR": str(folder / "cache")}
+    with log.open("w") as said:
+        process = subprocess.Popen(
+            [str(programs / program), *arguments], cwd=folder, env=environment, stdout=said, stderr=said
+        )
+        try:
+            wait_for(f"http://127.0.0.1:{port}/v2/models/mlp/ready", process, log)
+            yield f"127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.wait(20)

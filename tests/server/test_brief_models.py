@@ -1,0 +1,85 @@
+"""Predictions of some microseconds run in the event loop; all others go to a worker."""
+
+import asyncio
+
+import numpy as np
+import pytest
+from tests.server import models
+
+from pinnace.errors import DataMismatchError
+from pinnace.server.metrics import Metrics
+from pinnace.server.models import OpenModel
+from pinnace.server.settings import ModelSettings
+
+LONG = 60.0  # seconds: every model of this test is faster
+
+
+@pytest.fixture
+def opened(tmp_path, monkeypatch):
+    """Return a function that opens a model, which counts as brief if its shapes bound its time."""
+    monkeypatch.setattr("pinnace.server.models._HANDOVER", LONG)
+    made = []
+
+    def one(write, **settings) -> OpenModel:
+        path = write(tmp_path / "model.onnx")
+        made.append(OpenModel("m", "1", path, ModelSettings(workers=1, threads=1, **settings), Metrics()))
+        made[-1].warm_up()
+        return made[-1]
+
+    yield one
+    for model in made:
+        model.runner.close()
+
+
+def ones(rows: int = 1) -> dict[str, np.ndarray]:
+    return {name: np.ones((rows, 16), np.int32) for name in ("INPUT0", "INPUT1")}
+
+
+def test_a_brief_model_answers_at_once_and_counts_the_request(opened):
+    model = opened(models.simple)
+    total, difference = model.predict_now(ones())
+    assert (total == 2).all()
+    assert (difference == 0).all()
+    assert (model.counts.served, model.counts.queue_ns) == (1, 0)
+
+
+def test_other_shapes_than_those_of_the_warm_up_go_to_a_worker(opened):
+    assert opened(models.simple).predict_now(ones(rows=2)) is None
+
+
+def test_a_model_with_a_loop_goes_to_a_worker(opened):
+    model = opened(models.rounds)
+    assert model.predict_now(dict(zip((t.name for t in model.inputs), model.zeros, strict=True))) is None
+
+
+def test_a_model_that_was_not_warmed_up_goes_to_a_worker(opened):
+    assert opened(models.simple, warm_up=0).predict_now(ones()) is None
+
+
+def test_a_model_in_a_process_of_its_own_goes_to_a_worker(opened):
+    assert opened(models.simple, isolate=True).predict_now(ones()) is None
+
+
+def test_requests_behind_one_that_runs_go_to_a_worker(opened):
+    model = opened(models.simple)
+
+    async def both() -> None:
+        first = asyncio.ensure_future(model.predict(ones(rows=2)))
+        await asyncio.sleep(0)
+        assert model.predict_now(ones()) is None
+        await first
+        assert model.predict_now(ones()) is not None
+
+    asyncio.run(both())
+
+
+def test_a_request_whose_time_is_nearly_over_goes_to_a_worker(opened):
+    assert opened(models.simple).predict_now(ones(), timeout=1e-6) is None
+
+
+def test_a_failure_at_once_is_counted_by_its_cause(opened):
+    model = opened(models.simple)
+    wrong = {name: array.astype(np.float32) for name, array in ones().items()}
+    with pytest.raises(DataMismatchError):
+        model.predict_now(wrong)
+    assert model.counts.failures == 1
