@@ -8,12 +8,13 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 if TYPE_CHECKING:
-    from pinnace.server.server import Server
+    from pinnace.server.server import Options, Server
+    from pinnace.server.settings import ModelSettings
 
 Models = Annotated[
     list[Path],
@@ -21,7 +22,10 @@ Models = Annotated[
 ]
 Host = Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen at.")]
 HttpPort = Annotated[int, typer.Option(metavar="PORT", help="Port of HTTP; -1 for none, 0 for any free one.")]
-GrpcPort = Annotated[int, typer.Option(metavar="PORT", help="Port of gRPC; -1 for none, 0 for any free one.")]
+GrpcPort = Annotated[
+    int | None,
+    typer.Option(metavar="PORT", help="Port of gRPC; -1 for none, 0 for any free one.", show_default="8001"),
+]
 UnixSocket = Annotated[
     Path | None, typer.Option(metavar="PATH", help="Listen with HTTP at a Unix socket too.")
 ]
@@ -63,6 +67,13 @@ Name = Annotated[str, typer.Option(metavar="NAME", help="The server's name in it
 Tracing = Annotated[
     bool, typer.Option("--tracing", help="Trace predictions with OpenTelemetry, below the clients' spans.")
 ]
+Cluster = Annotated[
+    Literal["ray"] | None,
+    typer.Option(help="Serve by replicas on the Ray cluster of RAY_ADDRESS, or of this machine."),
+]
+Replicas = Annotated[
+    int, typer.Option(min=0, metavar="N", help="On a cluster: processes with all models; 0 is by the load.")
+]
 Insecure = Annotated[bool, typer.Option("--insecure", help="Listen at addresses that others reach.")]
 
 
@@ -70,7 +81,7 @@ def serve(
     models: Models,
     host: Host = "127.0.0.1",
     http_port: HttpPort = 8000,
-    grpc_port: GrpcPort = 8001,
+    grpc_port: GrpcPort = None,
     unix_socket: UnixSocket = None,
     workers: Workers = 0,
     threads: Threads = 0,
@@ -88,6 +99,8 @@ def serve(
     name: Name = "pinnace",
     tracing: Tracing = False,
     insecure: Insecure = False,
+    cluster: Cluster = None,
+    replicas: Replicas = 1,
 ) -> None:
     """Serve models over HTTP and gRPC.
 
@@ -95,10 +108,11 @@ def serve(
     folder for each model, with its file or with folders of versions (1, 2, ...), and perhaps a model.toml.
     SIGTERM and Ctrl-C end the server: what was accepted is answered.
     """
-    from pinnace.cli.console import note
-    from pinnace.server.server import Options, Server
+    from pinnace.server.server import Options
     from pinnace.server.settings import ModelSettings
 
+    if cluster and tracing:
+        raise typer.BadParameter("--tracing is not there with --cluster: Ray traces its replicas")
     if tracing:
         from pinnace.tracing import instrument
 
@@ -106,6 +120,8 @@ def serve(
     settings = ModelSettings(
         workers=workers, threads=threads, queue=queue, timeout=timeout, max_batch_size=max_batch_size
     )
+    if grpc_port is None:
+        grpc_port = -1 if cluster else 8001
     options = Options(
         host, _port(http_port), _port(grpc_port), unix_socket, _bytes("--max-bytes", max_bytes),
         memory=_bytes("--memory", memory), drain=drain, tokens=tokens,
@@ -115,10 +131,23 @@ def serve(
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
+    if cluster:
+        _serve_on_cluster(models, settings, options, replicas, ended)
+    else:
+        _serve_here(models, settings, options, ended)
+    sys.exit(0)
+
+
+def _serve_here(
+    models: list[Path], settings: ModelSettings, options: Options, ended: threading.Event
+) -> None:
+    from pinnace.cli.console import note
+    from pinnace.server.server import Server
+
     server = Server(models, settings, options)
     start = time.perf_counter()
     server.start()
-    note(f"ready after {time.perf_counter() - start:.2f} s: {_places(server, host)}", "ready")
+    note(f"ready after {time.perf_counter() - start:.2f} s: {_places(server, options.host)}", "ready")
     gc.collect()
     gc.freeze()  # modules and models stay: a full collection would stop all requests for 20 ms
     for line in server.summary():
@@ -126,7 +155,26 @@ def serve(
     ended.wait()
     note("ending: running requests are answered", "ending")
     server.stop()
-    sys.exit(0)
+
+
+def _serve_on_cluster(
+    models: list[Path], settings: ModelSettings, options: Options, replicas: int, ended: threading.Event
+) -> None:
+    from pinnace.cli.console import note
+    from pinnace.server.cluster import ClusterServer
+
+    server = ClusterServer.of(models, settings, options, replicas)
+    start = time.perf_counter()
+
+    def started() -> None:
+        note(
+            f"ready after {time.perf_counter() - start:.2f} s: http://{options.host}:{options.http_port} on "
+            f"each node with a replica; replicas: {replicas or 'by the load'}, each with {server.cores} "
+            f"cores",
+            "ready",
+        )
+
+    server.serve(started, ended.is_set)
 
 
 def _places(server: Server, host: str) -> str:

@@ -14,7 +14,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from pinnace.server import fields, inference, messages, tensors
+from pinnace.errors import NotSupportedError
+from pinnace.server import fields, inference, messages, routes, tensors
 from pinnace.server.access import Access, Scope
 from pinnace.server.bodies import BodyLimit, compressed
 from pinnace.server.calls import Call
@@ -23,7 +24,7 @@ from pinnace.server.repository import Repository
 from pinnace.server.settings import ModelSettings
 from pinnace.server.shared_memory import SharedMemory, Span, span_of
 from pinnace.server.spans import continued
-from pinnace.server.text import routes as text
+from pinnace.server.text import api as text
 from pinnace.server.work import aside, unless_gone
 
 _LENGTH = "Inference-Header-Content-Length"
@@ -42,15 +43,7 @@ def app(
 
     It opens the models when it starts, and closes them when it ends. Raises ConfigError if there are none.
     """
-    repository = Repository(map(Path, models), settings)
-
-    @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        await repository.start()
-        yield
-        await repository.close()
-
-    return application(repository, max_bytes, lifespan=lifespan)
+    return application(Repository(map(Path, models), settings), max_bytes, opens=True)
 
 
 def application(
@@ -58,48 +51,45 @@ def application(
     max_bytes: int,
     access: Access | None = None,
     memory: SharedMemory | None = None,
-    lifespan: Any = None,
+    opens: bool = False,
+    alone: bool = True,
 ) -> Starlette:
-    """Return the application for a repository; requests have at most `max_bytes`, decompressed too."""
+    """Return the application for a repository; requests have at most `max_bytes`, decompressed too.
+
+    With `opens` it opens the models when it starts, and closes them when it ends. Unless it is `alone`, other
+    processes answer beside it, and it refuses the calls that concern one.
+    """
     access = access or Access()
-    api = _Api(repository, memory or SharedMemory())
-    one = "/v2/models/{model}"
-    routes: list[tuple[Scope, str, str, _Handler]] = [("read", "GET", "/v2/models/stats", api.all_statistics)]
-    for place in (one, f"{one}/versions/{{version}}"):
-        routes += [
-            ("infer", "POST", f"{place}/infer", api.infer),  # first: it is the one that must be fast
-            ("read", "GET", place, api.model),
-            ("open", "GET", f"{place}/ready", api.model_ready),
-            ("read", "GET", f"{place}/config", api.config),
-            ("read", "GET", f"{place}/stats", api.statistics),
-        ]
-    routes += [
-        ("read", "GET", "/v2", api.server),
-        ("open", "GET", "/v2/health/live", api.live),
-        ("open", "GET", "/v2/health/ready", api.ready),
-        ("read", "POST", "/v2/repository/index", api.index),
-        ("admin", "POST", "/v2/repository/models/{model}/load", api.load),
-        ("admin", "POST", "/v2/repository/models/{model}/unload", api.unload),
-        ("read", "GET", "/metrics", api.metrics),
-        ("open", "GET", "/", api.page),
-        ("read", "GET", "/status", api.status),
-        ("read", "GET", "/labels/{model}", api.labels),
-        ("infer", "POST", "/v2/systemsharedmemory/region/{region}/register", api.register),
-        ("infer", "POST", "/v2/systemsharedmemory/region/{region}/unregister", api.unregister),
-        ("infer", "POST", "/v2/systemsharedmemory/unregister", api.unregister),
-        ("read", "GET", "/v2/systemsharedmemory/region/{region}/status", api.regions),
-        ("read", "GET", "/v2/systemsharedmemory/status", api.regions),
-        ("infer", "POST", "/v2/cudasharedmemory/unregister", api.no_regions),
-        ("read", "GET", "/v2/cudasharedmemory/status", api.no_regions),
-    ]
+    apis = (
+        (routes.PROTOCOL, _Api(repository, memory or SharedMemory()), _told),
+        (routes.TEXT, text.Api(repository), text.failure),
+    )
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        await repository.start()
+        yield
+        await repository.close()
+
+    def handler(route: routes.Route, api: object, told: _Told) -> _Handler:
+        work: _Handler = _refused if route.local and not alone else getattr(api, route.handler)
+        return _answering(work, access, route.scope, f"{route.method} {route.path}", told)
+
     return Starlette(
         routes=[
-            Route(path, _answering(handler, access, scope, f"{method} {path}", told), methods=[method])
-            for calls, told in ((routes, _told), (text.routes(repository), text.failure))
-            for scope, method, path, handler in calls
+            Route(route.path, handler(route, api, told), methods=[route.method])
+            for calls, api, told in apis
+            for route in calls
         ],
         middleware=[BodyLimit.at(max_bytes)],
-        lifespan=lifespan,
+        lifespan=lifespan if opens else None,
+    )
+
+
+async def _refused(request: Request) -> Response:
+    raise NotSupportedError(
+        f"{request.url.path}: one of several replicas would answer for itself; Ray's dashboard and metrics "
+        f"have all of them, and the command is started again for other models"
     )
 
 

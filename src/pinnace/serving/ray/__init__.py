@@ -2,10 +2,12 @@
 
 `membership` joins and leaves clusters; `nodes` computes an actor's resources and how many actors fit;
 `models` copies a model's files to each node once; `actor` runs on the nodes; `fleet` starts the actors of one
-model. Only this package imports Ray, and only on use.
+model; `doors` puts an application of HTTP on Ray Serve. Only this package imports Ray, and only on use.
 """
 
 from __future__ import annotations
+
+from importlib import import_module
 
 from pinnace.errors import ConfigError, DeviceUnavailableError
 from pinnace.options.context import Context, Parallel
@@ -73,9 +75,15 @@ def _check(context: Context, settings: Settings) -> None:
                 f"context.parallel.cluster: {what} are not supported on a cluster; leave them out, or leave "
                 f"context.parallel.cluster and address out"
             )
+    require("")
+
+
+def require(part: str) -> None:
+    """Raise DeviceUnavailableError unless Ray is installed, with a part of it such as "serve"."""
     try:
-        import ray  # noqa: F401
+        import_module(f"ray.{part}".rstrip("."))
     except ImportError as error:
+        package = f"ray[{part}]" if part else "ray"
         raise DeviceUnavailableError(
-            f"clusters need the package ray: pip install 'ray>=2.60' ({error})"
+            f"clusters need the package ray: pip install '{package}>=2.60' ({error})"
         ) from None

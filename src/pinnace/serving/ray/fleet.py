@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -44,11 +44,6 @@ def start(
     replicas: list[ActorReplica] = []
     try:
         part = share(context, threads, each, wanted)
-        if not part.most or wanted > part.most:
-            raise DeviceUnavailableError(
-                f"{wanted or 'any'} actors were requested, but the cluster has room for {part.most}, each "
-                f"with {_words(part.options)}"
-            )
         order = Order(cargo.manifest, context, settings, part.threads, each)
         actor = ray.remote(Actor).options(
             **part.options, max_restarts=-1, max_task_retries=0, scheduling_strategy="SPREAD"
@@ -118,16 +113,12 @@ def _await_placement(replicas: Sequence[ActorReplica], share: ActorResources) ->
     if waiting:
         raise DeviceUnavailableError(
             f"Ray found a place for {len(ready)} of {len(asked)} actors in {_PATIENCE:.0f} s; each "
-            f"asks for {_words(share.options)}, {_free_resources()}"
+            f"asks for {share.asked}, {_free_resources()}"
         )
     try:
         ray.get(asked)
     except RayError as error:
         raise DeviceUnavailableError(f"an actor cannot be started: {_cause(error)}") from None
-
-
-def _words(options: Mapping[str, Any]) -> str:
-    return ", ".join(f"{value} {name}" for name, value in options.items())
 
 
 def _free_resources() -> str:

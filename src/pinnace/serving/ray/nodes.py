@@ -29,14 +29,30 @@ class ActorResources:
     threads: int
     most: int
 
+    @property
+    def asked(self) -> str:
+        """The resources in words."""
+        return ", ".join(f"{value} {name}" for name, value in self.options.items())
+
 
 def share(context: Context, threads: int, workers: int, wanted: int) -> ActorResources:
     """Compute the resources of each actor of a model.
 
     `threads` is per actor; 0 means as many as let the wanted number of actors fit, or one actor a node if
     `wanted` is 0 too. `workers` actors share a device that is no CPU. `wanted` is the total number of actors;
-    0 means as many as fit. Raises `DeviceUnavailableError` if no node has a device of the kind.
+    0 means as many as fit. Raises `DeviceUnavailableError` if no node has a device of the kind, or
+    if there is no room.
     """
+    part = _share(context, threads, workers, wanted)
+    if not part.most or wanted > part.most:
+        raise DeviceUnavailableError(
+            f"{wanted or 'any'} actors were requested, but the cluster has room for {part.most}, each "
+            f"with {part.asked}"
+        )
+    return part
+
+
+def _share(context: Context, threads: int, workers: int, wanted: int) -> ActorResources:
     kind = main_device(context)
     nodes = [node for node in ray.nodes() if node["Alive"]]
     if kind == "cpu":

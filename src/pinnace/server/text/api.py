@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from pinnace.server.access import Scope
 from pinnace.server.calls import Call
 from pinnace.server.failures import Answer
 from pinnace.server.models import OpenModel
@@ -20,20 +19,6 @@ from pinnace.server.text.bodies import EmbeddingRequest, RankingRequest
 from pinnace.server.text.pooling import Floats
 from pinnace.server.work import aside, unless_gone
 
-_Handler = Callable[[Request], Awaitable[Response]]
-
-
-def routes(repository: Repository) -> list[tuple[Scope, str, str, _Handler]]:
-    """Return scope, method, path and handler of each call."""
-    api = _Api(repository)
-    return [
-        ("infer", "POST", "/v1/embeddings", api.embeddings),
-        ("infer", "POST", "/rerank", api.rerank),
-        ("infer", "POST", "/v1/rerank", api.rerank),
-        ("read", "GET", "/v1/models", api.models),
-        ("read", "GET", "/v1/models/{model}", api.model),
-    ]
-
 
 def failure(told: Answer, text: str) -> dict[str, Any]:
     """Return a failure as OpenAI's clients expect it."""
@@ -41,7 +26,9 @@ def failure(told: Answer, text: str) -> dict[str, Any]:
     return {"error": {"message": text, "type": kind, "param": None, "code": told.cause.replace(" ", "_")}}
 
 
-class _Api:
+class Api:
+    """The handlers of these calls."""
+
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
 

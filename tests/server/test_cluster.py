@@ -1,0 +1,162 @@
+"""`pinnace serve --cluster ray`, on a cluster that the command starts."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tritonclient.http
+from tests.server.models import constant, rounds
+from tests.server.test_protocol import A, B, inputs
+from tests.waiting import LIMIT, in_thread, until
+from tritonclient.utils import InferenceServerException
+
+from pinnace.errors import ConfigError
+from pinnace.server.cluster import ClusterServer
+from pinnace.server.server import Options
+from pinnace.server.settings import ModelSettings
+
+ALONE = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ADDRESS": "local", "RAY_AUTH_MODE": "disabled"}
+"""Variables for a cluster that reports to nobody and joins nothing that happens to run here."""
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory, simple):
+    """The command with two replicas, and its port."""
+    pytest.importorskip("ray.serve", reason="ray is missing: pip install 'ray[serve]'")
+    models = [simple, rounds(tmp_path_factory.mktemp("rounds") / "rounds.onnx")]
+    port = free_port()
+    command = [sys.executable, "-m", "pinnace", "serve", *map(str, models), "--cluster", "ray"]
+    command += ["--replicas", "2", "--http-port", str(port)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | ALONE) as process:
+        told = []
+        for line in process.stderr:
+            told.append(line)
+            if "ready after" in line:
+                break
+        assert re.search(rf"http://127.0.0.1:{port} .*replicas: 2, each with 1 cores", told[-1]), told
+        threading.Thread(target=process.stderr.read, daemon=True).start()
+        yield process, port
+        process.kill()
+
+
+def replicas(parent: int) -> set[int]:
+    """The processes below one that are replicas."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+    below = {parent}
+    while more := {pid for pid, its in parents.items() if its in below} - below:
+        below |= more
+    return {pid for pid in below if "ServeReplica" in title(pid)}
+
+
+def title(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def asked(port):
+    return tritonclient.http.InferenceServerClient(f"127.0.0.1:{port}", network_timeout=LIMIT)
+
+
+def test_replicas_answer_and_come_back(served):
+    process, port = served
+    client = asked(port)
+
+    def answers():
+        try:
+            result = client.infer("simple", inputs(tritonclient.http, A, B))
+        except (InferenceServerException, OSError):
+            return False
+        np.testing.assert_array_equal(result.as_numpy("OUTPUT0"), A + B)
+        return True
+
+    assert client.is_server_ready()
+    assert all(answers() for _ in range(8))
+    first = replicas(process.pid)
+    assert len(first) == 2
+    os.kill(min(first), signal.SIGKILL)
+    until(answers)
+    until(lambda: len(replicas(process.pid) - first) == 1)
+    assert max(first) in replicas(process.pid)
+    until(lambda: all(answers() for _ in range(8)))
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda client: client.load_model("simple"),
+        lambda client: client.unload_model("simple"),
+        lambda client: client.get_inference_statistics(),
+        lambda client: client.register_system_shared_memory("region", "/pinnace-key", 4),
+    ],
+)
+def test_calls_for_one_process_are_refused(served, ask):
+    with pytest.raises(InferenceServerException, match="one of several replicas would answer for itself"):
+        ask(asked(served[1]))
+
+
+def test_a_signal_ends_all_of_it_and_running_requests_are_answered(served):
+    """The last test: it ends the server."""
+    process, port = served
+    count, x = (tritonclient.http.InferInput(*one) for one in (("count", [], "INT64"), ("x", [3], "FP32")))
+    count.set_data_from_numpy(np.array(5_000_000, np.int64))
+    x.set_data_from_numpy(np.ones(3, np.float32))
+    thread, outcome = in_thread(lambda: asked(port).infer("rounds", [count, x]))
+    before = replicas(process.pid)
+    assert before
+    time.sleep(2)
+    assert not outcome
+    process.send_signal(signal.SIGTERM)
+    thread.join()
+    assert isinstance(outcome[0], tritonclient.http.InferResult), outcome
+    assert process.wait(LIMIT) == 0
+    until(lambda: not any("ServeReplica" in title(pid) for pid in before))
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (Options(grpc_port=8001), "--grpc-port is not there with --cluster ray"),
+        (Options(grpc_port=None, unix_socket=Path("socket")), "--unix-socket is not there"),
+        (Options(grpc_port=None, shared_memory="/pinnace-"), "--shared-memory is not there"),
+        (Options(grpc_port=None, http_port=0), "all nodes of a cluster need one port"),
+        (Options(grpc_port=None, http_port=None), "all nodes of a cluster need one port"),
+        (Options(grpc_port=None, host="0.0.0.0"), "can be reached by others"),
+        (Options(grpc_port=None, tokens=Path("nothing")), "there is no such file"),
+    ],
+)
+def test_what_a_cluster_lacks_is_refused_before_it_is_asked(tmp_path, options, named):
+    model = constant(tmp_path / "one.onnx", 1)
+    with pytest.raises(ConfigError, match=named):
+        ClusterServer.of([model], ModelSettings(), options, 1)
+
+
+def test_a_missing_ray_is_named(tmp_path):
+    code = "import sys; sys.modules['ray'] = None; from pinnace.cli import main; main()"
+    model = constant(tmp_path / "one.onnx", 1)
+    command = [sys.executable, "-c", code, "serve", str(model), "--cluster", "ray"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert ended.returncode == 1
+    assert "pip install 'ray[serve]>=2.60'" in " ".join(ended.stderr.split())
