@@ -49,6 +49,27 @@ def test_tests_of_what_only_processes_run_are_those_that_name_its_module(tmp_pat
     assert not any(each.startswith("tests/ops/") for each in found)
 
 
+def test_what_a_module_runs_on_import_is_for_all_of_its_tests_to_notice(tmp_path):
+    data = pytest.importorskip("coverage").CoverageData(str(tmp_path / "map"))
+    from tests.mutants.__main__ import PACKAGE, Tests  # imports coverage
+
+    module = PACKAGE / "images.py"
+    every = changes(module)
+    inside, outside = (
+        next(change for change in every if module.read_text().splitlines()[change.lines[0] - 1].startswith(s))
+        for s in ("    ", "def ")
+    )
+    first, second = "tests/test_images.py::test_first", "tests/test_images.py::test_second"
+    data.set_context(f"{first}|run")
+    data.add_lines({str(module): [1, outside.lines[0]]})
+    data.set_context(f"{second}|run")
+    data.add_lines({str(module): [inside.lines[0]]})
+    data.write()
+    tests = Tests(tmp_path / "map", seed=1)
+    assert tests.of(inside) == [second]
+    assert {first, second} <= {*tests.of(outside)}
+
+
 def test_one_seed_chooses_the_same_changes(tmp_path):
     path = tmp_path / "module.py"
     path.write_text(MODULE)

@@ -99,8 +99,10 @@ class Tests:
         Tables are read by other modules too: tests whose names say a word of the statement join these.
         """
         lines, words = self._lines(change.path), set[str]()
+        # Whichever test came first imports a module, and runs what the module runs then.
+        importing = set(_names(lines.get(min(lines, default=0), ())))
         found = _names(context for line in change.lines for context in lines.get(line, ()))
-        if not found:
+        if importing.issuperset(found):
             words = _words(change)
             found = _names(context for contexts in lines.values() for context in contexts)
             found = sorted({*found, *self._that_say(words)}) or self._that_name(change.path)

@@ -14,8 +14,9 @@ from pinnace.formats import read
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.lowering.graph import compilable
+from pinnace.ops.families import find
 from pinnace.ops.layout import channels_back, channels_first, permuted
-from pinnace.program import Layout
+from pinnace.program import Dialect, Layout
 from pinnace.weights.source import Source
 
 
@@ -75,3 +76,42 @@ def test_onnxruntime_keeps_only_the_first_and_last_transpose(data, tmp_path):
     optimized = onnx.load(tmp_path / "optimized.onnx", load_external_data=False)
     counts = Counter(node.op_type for node in optimized.graph.node)
     assert counts["Transpose"] <= 2
+
+
+@pytest.mark.parametrize("exchanged", [False, True])
+def test_integers_of_a_weight_are_reordered_when_they_are_read_unless_they_may_change(exchanged):
+    stored = ir.tensor(np.arange(8 * 3 * 2, dtype=np.int8).reshape(8, 3, 2), name="w")
+    b = Builder(Layout.NHWC, frozenset({id(stored)} if exchanged else ()))
+    scale = b.constant(np.ones(8, np.float32))
+    turned = permuted(b, b.DequantizeLinear(b.weight(stored), scale, axis=0), (1, 2, 0)).producer()
+    assert turned.op_type == "DequantizeLinear"
+    assert turned.attributes["axis"].as_int() == 2
+    integers = turned.inputs[0]
+    if exchanged:
+        assert integers.producer().op_type == "Transpose"
+        assert list(integers.producer().attributes["perm"].as_ints()) == [1, 2, 0]
+    else:
+        np.testing.assert_array_equal(integers.const_value.numpy(), stored.numpy().transpose(1, 2, 0))
+
+
+def test_integers_of_a_weight_of_which_only_single_dimensions_move_are_not_reordered():
+    b = Builder(Layout.NHWC)
+    stored = ir.tensor(np.arange(24, dtype=np.int8).reshape(8, 3, 1), name="w")
+    scale = b.constant(np.ones(8, np.float32))
+    turned = permuted(b, b.DequantizeLinear(b.weight(stored), scale, axis=0), (0, 2, 1)).producer()
+    assert turned.inputs[0].shape == (8, 1, 3)
+    assert turned.inputs[0].const_value.numpy().tobytes() == stored.numpy().tobytes()
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "order"), [(1, 0, [0, 3, 1, 2]), (0, 1, [0, 2, 3, 1]), (1, 1, None), (0, 0, None)]
+)
+def test_formats_of_mindspore_lite_are_turned_into_each_other(b, image, source, target, order):
+    row = find(Dialect.LITE, "FormatTranspose")
+    y = row.lower(b, [image], {"src_format": source, "dst_format": target})
+    assert y is image if order is None else list(y.producer().attributes["perm"].as_ints()) == order
+
+
+def test_a_format_that_is_not_known_is_refused(b, image):
+    with pytest.raises(Unsupported, match="from format 1 to 4"):
+        find(Dialect.LITE, "FormatTranspose").lower(b, [image], {"src_format": 1, "dst_format": 4})
