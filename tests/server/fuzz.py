@@ -11,6 +11,7 @@ import argparse
 import http.client
 import json
 import random
+import shutil
 import socket
 import sys
 import tempfile
@@ -24,6 +25,7 @@ import grpc
 import numpy as np
 from tests.load import resident
 from tests.server import models
+from tests.server.texts import DATA
 
 from pinnace.server import ModelSettings, Options, Server
 from pinnace.server.grpc import SERVICE, message
@@ -41,7 +43,7 @@ PATHS = [
     "/v2/models/simple/versions/x/infer", "/v2/models/..%2f..%2fetc/infer", "/v2/models/%00/ready", "/status",
     "/v2/repository/index", "/v2/repository/models/simple/load", "/v2/repository/models/x/unload", "/metrics",
     "/labels/simple", "/labels/..%2f..", "/v2/systemsharedmemory/region/r/register", "/v2/models/stats",
-    "/%ff%fe",
+    "/%ff%fe", "/v1/models", "/v1/models/..%2f..",
 ]  # fmt: skip
 
 METHODS = [
@@ -61,14 +63,16 @@ HTTP2 = (
 )
 
 
-def right() -> dict[str, Any]:
-    tensor = {"datatype": "INT32", "shape": [1, 16], "data": list(range(16))}
-    inputs = [{"name": name, "parameters": {}} | tensor for name in ("INPUT0", "INPUT1")]
-    return {
+TENSOR = {"datatype": "INT32", "shape": [1, 16], "data": list(range(16))}
+RIGHT: dict[str, dict[str, Any]] = {
+    "/v2/models/simple/infer": {
         "id": "1",
-        "inputs": inputs,
+        "inputs": [{"name": name, "parameters": {}} | TENSOR for name in ("INPUT0", "INPUT1")],
         "outputs": [{"name": "OUTPUT0", "parameters": {"binary_data": False}}],
-    }
+    },
+    "/v1/embeddings": {"model": "embedding", "input": ["a ship", "boat"], "encoding_format": "base64"},
+    "/rerank": {"model": "reranker", "query": "who?", "documents": ["a", {"text": "b"}], "top_n": 1},
+}
 
 
 def damaged(value: Any, dice: random.Random) -> Any:
@@ -100,7 +104,8 @@ def mangled(data: bytes, dice: random.Random) -> bytes:
 
 
 def over_http(port: int, dice: random.Random) -> tuple[str, bytes]:
-    body = json.dumps(damaged(right(), dice)).encode()
+    path, right = dice.choice(list(RIGHT.items()))
+    body = json.dumps(damaged(right, dice)).encode()
     body += dice.choice([b"", np.arange(16, dtype=np.int32).tobytes()])
     body = mangled(body, dice) if dice.random() < 0.5 else body
     headers = {"content-type": "application/json"}
@@ -109,7 +114,7 @@ def over_http(port: int, dice: random.Random) -> tuple[str, bytes]:
         headers["Inference-Header-Content-Length"] = dice.choice(lengths)
     if dice.random() < 0.1:
         headers["Content-Encoding"] = dice.choice(["gzip", "deflate", "br"])
-    path = dice.choice(PATHS) if dice.random() < 0.5 else "/v2/models/simple/infer"
+    path = dice.choice(PATHS) if dice.random() < 0.3 else path
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
     connection.request(dice.choice(["POST", "POST", "POST", "GET", "PUT"]), path, body, headers)
     status = connection.getresponse().status
@@ -160,9 +165,11 @@ def main() -> int:
     options = parser.parse_args()
     dice, outcomes, bad, before = random.Random(options.seed), Counter[str](), 0, 0.0
     with tempfile.TemporaryDirectory() as folder:
-        path = models.simple(Path(folder) / "simple.onnx")
+        models.simple(Path(folder) / "simple.onnx")
+        for name in ("embedding", "reranker"):
+            shutil.copytree(DATA / name, Path(folder) / name)
         limits = Options(http_port=0, grpc_port=0, max_bytes=100_000, shared_memory="/pinnace-fuzz-")
-        with Server([path], ModelSettings(workers=1, threads=1), limits) as server:
+        with Server([folder], ModelSettings(workers=1, threads=1), limits) as server:
             channel = grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}")
             start = time.monotonic()
             while (now := time.monotonic()) < start + options.seconds:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import shutil
 
+import numpy as np
 import openai
 import pytest
 from tests.server.texts import VARIANTS, asked, embedded
 
 from pinnace.errors import NotSupportedError
 from pinnace.server.models import TensorSpec
+from pinnace.server.text.folder import Folder
+from pinnace.server.text.meaning import Relevance
 from pinnace.server.text.model import TextModel
 from pinnace.types import DataType
 
@@ -192,3 +195,30 @@ def test_a_model_with_other_inputs_is_refused_by_name_and_the_log_says_so(servin
         embedded(serving(folder))
     (found,) = [vars(one) for one in caplog.records if getattr(one, "event", "") == "no texts"]
     assert found["levelname"] == "WARNING"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "reason"),
+    [
+        (
+            {"input_ids": (1, 128), "attention_mask": (-1, -1)},
+            [3],
+            r"input_ids \[1, 128\].*free batch and length",
+        ),
+        ({"input_ids": (-1, -1)}, [3], "texts need input_ids and attention_mask"),
+        (dict.fromkeys(("input_ids", "attention_mask", "position_ids"), (-1, -1)), [3], "position_ids"),
+        (dict.fromkeys(("input_ids", "attention_mask"), (-1, -1)), [2], "one of rank 3 is needed"),
+        (dict.fromkeys(("input_ids", "attention_mask"), (-1, -1)), [3, 3], "one of rank 3 is needed"),
+    ],
+)
+def test_a_model_of_other_tensors_is_refused_by_name(folders, inputs, outputs, reason):
+    given = [TensorSpec(name, DataType.INT64, shape) for name, shape in inputs.items()]
+    made = [TensorSpec(f"y{place}", DataType.FLOAT32, (-1,) * rank) for place, rank in enumerate(outputs)]
+    with pytest.raises(NotSupportedError, match=reason):
+        TextModel(folders("embedding") / "model" / "model.onnx", given, made)
+
+
+def test_a_classifier_of_several_labels_is_no_reranker(folders):
+    meaning = Relevance(Folder(folders("reranker") / "model"))
+    with pytest.raises(NotSupportedError, match="the model has 3 labels: a reranker has one"):
+        meaning.rows(np.zeros((2, 3), np.float32), np.ones((2, 4)))

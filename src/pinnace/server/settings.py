@@ -47,7 +47,7 @@ class ModelSettings:
     warm_up: int = 3
     config: str = ""
     isolate: bool = False
-    max_batch_tokens: int = 2048
+    max_batch_tokens: int = 512
 
     def read(self, file: Path) -> ModelSettings:
         """Return these settings with those of a `model.toml`; these if there is no such file.
