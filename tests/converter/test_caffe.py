@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from pinnace import Converter, FmkType, ModelType
+from pinnace.converter.caffe.weights import _TABLE
 from pinnace.errors import ConfigError, ModelFormatError, UnsupportedModelError
+from pinnace.formats.messages import message_class
 
 FOLDER = Path(__file__).parent.parent / "data" / "caffe"
 SUFFIX = {ModelType.MINDIR: ".mindir", ModelType.MINDIR_LITE: ".ms"}
@@ -34,8 +36,20 @@ def layer(kind, rest=""):
 @pytest.mark.parametrize("save_type", SUFFIX)
 @pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.prototxt")))
 def test_networks_give_what_opencv_computes(name, save_type, tmp_path, run_model):
+    check(name, FOLDER / f"{name}.caffemodel", tmp_path, save_type, run_model)
+
+
+@pytest.mark.parametrize("name", ["convolutions", "first_version"])
+def test_numbers_that_are_packed_as_caffe_packs_them_stay_in_the_file(name, tmp_path, run_model):
+    net = message_class(_TABLE, "caffe", "NetParameter", "proto3")()  # whose numbers are packed
+    net.ParseFromString((FOLDER / f"{name}.caffemodel").read_bytes())
+    (tmp_path / "packed").write_bytes(net.SerializeToString())
+    check(name, tmp_path / "packed", tmp_path, ModelType.MINDIR, run_model)
+
+
+def check(name, weights, folder, save_type, run_model):
     golden = np.load(FOLDER / f"{name}.npz")
-    model = converted(FOLDER / f"{name}.prototxt", FOLDER / f"{name}.caffemodel", tmp_path, save_type)
+    model = converted(FOLDER / f"{name}.prototxt", weights, folder, save_type)
     results = run_model(model, [golden["arr_0"]])
     expected = [golden[key] for key in golden.files if key != "arr_0"]
     assert len(results) == len(expected)

@@ -43,7 +43,7 @@ class Quantization:
     bits: int = 8
     least_size: int = 0
     least_channels: int = 0
-    skipped: Collection[str] = ()
+    skipped: Collection[str] = frozenset()
     error: float = 0.02
     notes: str = ""
     calibration: Calibration | None = None
