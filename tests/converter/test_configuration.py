@@ -64,7 +64,7 @@ def asked(**sections):
         ),
         (
             {COMMON: {"quant_type": "FULL_QUANT"}, DATA: PATH | {"input_type": "IMAGE"}},
-            Quantization("int8", 8, 0, 0, calibration=Calibration(FOLDERS, 7, True, "BGR", [], [], None, "BILINEAR")),
+            Quantization("int8", 8, 0, 0, calibration=Calibration(FOLDERS, 7, True, "BGR", [], [])),
         ),
         (
             {COMMON: {"quant_type": "FULL_QUANT"}, DATA: PATH | PICTURES},

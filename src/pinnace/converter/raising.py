@@ -127,7 +127,7 @@ class Raiser:
             control.write(self, node, opset, depth)
             return
         try:
-            self._write(node)
+            self._write(node, opset)
             return
         except Unsupported as error:
             reason = error
@@ -143,7 +143,7 @@ class Raiser:
 
     def _decomposed(self, node: ir.Node, opset: int) -> _Parts | None:
         """Return the parts of a node, None if it has none. Raises Unsupported with the reason of a rule."""
-        rule = rules.find(rules.DECOMPOSITIONS, self.dialect, node.op_type, node.domain)
+        rule = rules.find(rules.DECOMPOSITIONS, self.dialect, rules.name_of(node, opset), node.domain)
         reason = None
         if rule is not None:
             b = self.builder()
@@ -158,9 +158,9 @@ class Raiser:
             raise reason
         return defined
 
-    def _write(self, node: ir.Node) -> None:
+    def _write(self, node: ir.Node, opset: int) -> None:
         """Write a node by the rule of its operator. Raises Unsupported if that does not apply."""
-        rule = rules.find(rules.RULES, self.dialect, node.op_type, node.domain)
+        rule = rules.find(rules.RULES, self.dialect, rules.name_of(node, opset), node.domain)
         if rule is None:
             raise Unsupported(f"the converter has no rule for {node.domain or 'ONNX'}'s {node.op_type}")
         self.writer.node = node

@@ -6,7 +6,8 @@
 A rule is a function with the name of its operator. Its parameters are the operator's inputs, then its
 attributes by their names, bound as those of lowerings (`ops.table`); one that begins with an underscore is
 left aside, and an attribute that a rule does not take must have its default. What ONNX has moved from
-attributes to inputs over its versions is taken from either. Operators that differ in little share a rule
+attributes to inputs over its versions is taken from either; what it gave another meaning has a rule for each
+(`CHANGED`). Operators that differ in little share a rule
 (`operators`). A rule serves both dialects, unless it is entered for one alone (`only`).
 
 `op.GatherD(...)` writes a primitive, with its arguments in the order of `ops/signatures.jsonl`; those that
@@ -34,6 +35,8 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 RULES, DECOMPOSITIONS = "rules", "decompositions"
 """The packages of the modules with rules."""
+CHANGED = {"Softmax": 13, "LogSoftmax": 13, "Hardmax": 13, "Resize": 11, "RoiAlign": 16}
+"""The operator sets that gave operators another meaning: what they were is `SoftmaxBefore13` and the like."""
 _TABLE: dict[tuple[str, str, str, Dialect | None], Rule] = {}
 """The rules by package, domain (`DOMAIN` in their module), operator, and the one dialect that has them."""
 
@@ -87,6 +90,12 @@ def table() -> Mapping[tuple[str, str, str, Dialect | None], Rule]:
 def find(package: str, dialect: Dialect, op_type: str, domain: str = "") -> Rule | None:
     rules, key = table(), (package, "" if domain == "ai.onnx" else domain, op_type)
     return rules.get((*key, dialect)) or rules.get((*key, None))
+
+
+def name_of(node: ir.Node, opset: int) -> str:
+    """Return the name of the rules for a node of an operator set."""
+    since = CHANGED.get(node.op_type, 0)
+    return f"{node.op_type}Before{since}" if opset < since else node.op_type
 
 
 def attributes(rule: Rule, node: ir.Node) -> dict[str, Any]:

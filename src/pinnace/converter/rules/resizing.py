@@ -102,8 +102,10 @@ def _resize_in_lite(
     mode, coordinates = how.mode, how.coordinate_transformation_mode
     place = how.nearest_mode if mode == "nearest" else "floor"
     size, factors = _resized(op, x, scales, sizes, how.axes)
-    if how.keep_aspect_ratio_policy != "stretch" and None in op.shape(x)[2:]:
-        raise Unsupported("keeps the aspect ratio of free dimensions, and Lite's Resize that of none")
+    if how.keep_aspect_ratio_policy != "stretch" and not _is_alike(op, x, size):
+        raise Unsupported(
+            "keeps an aspect ratio that its sizes do not have, and Lite's Resize takes that of these"
+        )
     if place.startswith("round") and coordinates == "half_pixel" and _is_multiple(op, x, size):
         coordinates, place = "asymmetric", "floor"  # elements are repeated
     uncommon = mode == "cubic" and (how.exclude_outside or coordinates == "half_pixel")
@@ -129,6 +131,12 @@ def _resize_in_lite(
         nearest_mode=_FLOOR,
     )
     return nchw(op, y)
+
+
+def _is_alike(op: Primitives, x: Tensor, size: Sequence[int | None]) -> bool:
+    """True if height and width, which are known, have the same ratio after a resize."""
+    after, before = ([n for n in dims if n] for dims in (size, op.shape(x)[2:]))
+    return len(after) == len(before) == 2 and after[0] * before[1] == after[1] * before[0]
 
 
 def _is_multiple(op: Primitives, x: Tensor, size: Sequence[int | None]) -> bool:
