@@ -82,6 +82,8 @@ GROUPS: dict[tuple[str, ...], dict[str, str]] = {
         "repeat_rows": "P.RepeatInterleaveInt()(x0, 3, 0), P.RepeatInterleaveInt()(x0, 2, None)",
     },
     ("f32[2,3,4]",): {
+        "fake_learned_zero": "O.FakeLearnedScaleQuantPerLayer(neg_trunc=True, training=False)(x0, ms.Tensor([1.5]), ms.Tensor([15.0]))",
+        "fake_quant_channel_first": "O.FakeQuantPerChannel(num_bits=8, training=False, channel_axis=0)(x0, ms.Tensor([-1.0, -2.0]), ms.Tensor([1.55, 0.55]))",
         "conjugate_transpose": "O.ConjugateTranspose()(x0, (2, 0, 1))",
         "reflection_1d": "P.ReplicationPad1D()(x0, (0, 3)), P.ReflectionPad1D()(x0, (2, 0))",
         "reflection_2d": "P.ReflectionPad2D()(x0, (2, 0, 1, 2)), P.ReplicationPad2D()(x0, (0, 2, 1, 0))",
@@ -176,12 +178,67 @@ GROUPS: dict[tuple[str, ...], dict[str, str]] = {
     ("f32[1,4,6,7]", "f32[1,4,3,2]"): {
         "depthwise_steps": "O.DepthwiseConv2dNative(1, (3, 2), pad_mode='same', stride=2)(x0, x1), O.DepthwiseConv2dNative(1, (3, 2), pad_mode='valid', dilation=2)(x0, x1)",
     },
+    ("f32[3,4*]",): {
+        "glu_free": "P.GLU(1)(x0), ops.glu(x0, -1)",
+    },
+    ("f32[4,3,3]",): {
+        "factors_of_many": "P.Cholesky(False)(ops.bmm(x0, x0.swapaxes(1, 2)) + 3 * ops.eye(3, 3, ms.float32)), P.Cholesky(True)(ops.bmm(x0, x0.swapaxes(1, 2)) + 3 * ops.eye(3, 3, ms.float32))",
+        "inverses_of_many": "O.MatrixInverse(False)(x0 + 4 * ops.eye(3, 3, ms.float32)), O.MatrixDeterminant()(x0), O.LogMatrixDeterminant()(x0)",
+        "solve_many": "O.MatrixSolve(False)(x0 + 4 * ops.eye(3, 3, ms.float32), x0[:, :, :2]), O.MatrixTriangularSolve(True, False)(ops.tril(x0) + 4 * ops.eye(3, 3, ms.float32), x0)",
+        "qr_of_many": "P.Qr(False)(x0 + 4 * ops.eye(3, 3, ms.float32))",
+        "svd_of_many": "ops.svd(x0, False, False), ops.svd(x0[:, :, :2], False, False), ops.svd(x0[:, :2], False, False)",
+        "lu_of_many": "ops.lu_unpack(x0, ms.Tensor([[2, 3, 3], [1, 2, 3], [3, 3, 3], [1, 3, 3]], ms.int32))",
+        "diagonals_of_many": "O.MatrixDiagPartV3('RIGHT_LEFT')(x0, ms.Tensor([-1, 0], ms.int32), ms.Tensor(7.0, ms.float32)), O.MatrixSetDiagV3('LEFT_RIGHT')(x0, x0[:, :2], ms.Tensor([0, 1], ms.int32)), O.MatrixBandPart()(x0, 1, 0)",
+        "sorted_many": "ops.Sort(1, True)(x0), O.TopK(True)(x0, 2), ops.Median(False, 1, False)(x0), ops.Median(False, -1, True)(x0)",
+        "sums_along": "ops.CumSum(True, False)(x0, 1), ops.CumSum(False, True)(x0, 2), ops.CumProd(True, False)(x0, -1), ops.CumProd(False, True)(x0, 1)",
+        "gathered_along": "ops.GatherD()(x0, 1, ops.argsort(x0, 1)), ops.gather(x0, ms.Tensor([[2, 0]], ms.int32), -1), ops.GatherNd()(x0, ms.Tensor([[3, 1], [0, 2]], ms.int32))",
+        "unstacked": "ops.Unstack(1)(x0), ops.Split(0, 2)(x0)",
+        "clipped_norms": "ops.clip_by_norm(x0, 1.5), ops.clip_by_value(x0, -0.3, 0.4)",
+        "channels_of_numbers": "ops.BiasAdd()(x0, x0[0, 0]), ops.PReLU()(x0, x0[1, 2]), ops.L2Normalize(1)(x0), ops.L2Normalize(-1, 2.0)(x0)",
+    },
+    ("f32[4,5]", "i64[4]<5"): {
+        "losses_of_classes": "P.NLLLoss('sum', 2)(x0, x1, ops.abs(x0[0])), P.NLLLoss('none', 7)(x0, x1, ops.abs(x0[1])), P.NLLLoss('mean', 1)(x0, x1, ops.abs(x0[1])), ops.MultiMarginLoss(2, 0.5, 'none')(x0, x1, ops.abs(x0[2]))",
+    },
+    ("f32[4,5]", "f32[4,5]>0<1"): {
+        "losses_of_shares": "ops.SoftmaxCrossEntropyWithLogits()(x0, x1), ops.KLDivLoss('batchmean')(x0, x1), ops.KLDivLoss('sum')(x0, x1), ops.KLDivLoss('none')(x0, x1)",
+        "losses_weighted": "ops.BinaryCrossEntropy('none')(x1, 1 - x1, x1), ops.SmoothL1Loss(2.0, 'mean')(x0, x1), ops.SmoothL1Loss(0.5, 'none')(x0, x1), ops.SigmoidCrossEntropyWithLogits()(x0, x1)",
+        "equal_ext": "P.EqualExt()(x0, x1), P.EqualExt()(x0, x0), P.EqualExt()(x0, x1[:2])",
+        "correlate_longer": "P.Correlate('same')(x0.reshape(20), x1[0, :4]), P.Correlate('full')(x0[0, :4], x1.reshape(20)), P.Correlate('same')(x0[0, :4], x1[0]), P.Correlate('same')(x0[0, :2], x1[0]), P.Correlate('same')(x0[0, :4], x1.reshape(20)[:7])",
+    },
+    ("f16[3,4]", "f16[4,6]", "f16[6,4]"): {
+        "ffn_fast": "P.FFNExt('fastgelu', 1)(x0, x1, x2)",
+        "ffn_silu": "P.FFNExt('silu', 1)(x0, x1, x2)",
+        "ffn_gelu": "P.FFNExt('gelu', 1)(x0, x1, x2)",
+    },
+    ("f32[3,4]", "i32[3,2]<4"): {
+        "moe_permute_some": "P.MoeTokenPermute()(x0, x1, 4)[0]",
+        "moe_gating_three": "P.MoeGatingTopKSoftmax()(x0, None, 3)[:2]",
+    },
+    ("f32[1,20,3,8]", "f32[1,2,3,2,4,2]>-0.2<1.2", "f32[1,2,3,2,4]>0<1"): {
+        "deformable_attention": "P.MultiScaleDeformableAttn()(x0, ms.Tensor([[4, 4], [2, 2]], ms.int32), ms.Tensor([0, 16], ms.int32), x1, x2)",
+    },
+    ("f16[3,4]",): {
+        "quantized_down": "P.QuantV2()(x0, ms.Tensor([50.0, 60.0, 70.0, 80.0], ms.float16), ms.Tensor([1.0, 2.0, 3.0, 4.0], ms.float16), False, 'FLOOR', ms.int8)",
+        "quantized_up": "P.QuantV2()(x0, ms.Tensor([50.0, 60.0, 70.0, 80.0], ms.float16), ms.Tensor([1.0, 2.0, 3.0, 4.0], ms.float16), False, 'CEIL', ms.int8)",
+    },
     ("f32[1,4,3,4,5]", "f32[4,3,2,3,2]"): {
         "conv3d_backprop": "O.nn_ops.Conv3DBackpropInput(4, (2, 3, 2), pad_mode='pad', pad=(0, 1, 1, 1, 0, 0), stride=(2, 1, 1))(x1, x0, (1, 3, 5, 4, 6))",
     },
 }
 
 REFERENCES = {
+    "glu_free": "x0[:, :2] * ops.sigmoid(x0[:, 2:]), x0[:, :2] * ops.sigmoid(x0[:, 2:])",
+    "equal_ext": "ms.Tensor(False), ms.Tensor(True), ms.Tensor(False)",
+    "ffn_fast": "ops.matmul(ops.matmul(x0.float(), x1.float()) * ops.sigmoid(1.702 * ops.matmul(x0.float(), x1.float())), x2.float()).half()",
+    "ffn_silu": "ops.matmul(ops.silu(ops.matmul(x0.float(), x1.float())), x2.float()).half()",
+    "ffn_gelu": "ops.matmul(ops.gelu(ops.matmul(x0.float(), x1.float()), approximate='tanh'), x2.float()).half()",
+    "moe_permute_some": "ops.gather(x0, ops.argsort(ops.cast(x1.reshape(-1), ms.float32) * 8 + ms.Tensor([0., 1, 2, 3, 4, 5])) // 2, 0)[:4]",
+    "moe_gating_three": "ops.topk(ops.softmax(x0, -1), 3)[0], ops.cast(ops.topk(ops.softmax(x0, -1), 3)[1], ms.int32)",
+    "deformable_attention": "(ops.grid_sample(x0[:, :16].transpose(0, 2, 3, 1).reshape(3, 8, 4, 4), x1[:, :, :, 0].transpose(0, 2, 1, 3, 4).reshape(3, 2, 4, 2) * 2 - 1) * x2[:, :, :, 0].transpose(0, 2, 1, 3).reshape(3, 1, 2, 4) + ops.grid_sample(x0[:, 16:].transpose(0, 2, 3, 1).reshape(3, 8, 2, 2), x1[:, :, :, 1].transpose(0, 2, 1, 3, 4).reshape(3, 2, 4, 2) * 2 - 1) * x2[:, :, :, 1].transpose(0, 2, 1, 3).reshape(3, 1, 2, 4)).sum(-1).reshape(1, 24, 2).transpose(0, 2, 1)",
+    "fake_learned_zero": "ops.floor(ops.clamp(x0 / 1.5, 0, 1) * 15 + 0.5) / 15 * 1.5",
+    "fake_quant_channel_first": "ops.stack((ops.floor((ops.clamp(x0[0], -1.0, 1.55) + 1) / 0.01 + 0.5) * 0.01 - 1, ops.floor((ops.clamp(x0[1], -2.0, 0.55) + 2) / 0.01 + 0.5) * 0.01 - 2))",
+    "quantized_down": "ops.cast(ops.clamp(ops.floor(x0.float() * ms.Tensor([50.0, 60.0, 70.0, 80.0]) + ms.Tensor([1.0, 2.0, 3.0, 4.0])), -128, 127), ms.int8)",
+    "quantized_up": "ops.cast(ops.clamp(ops.ceil(x0.float() * ms.Tensor([50.0, 60.0, 70.0, 80.0]) + ms.Tensor([1.0, 2.0, 3.0, 4.0])), -128, 127), ms.int8)",
     "reflection_1d": "ops.pad(x0, (0, 3), 'replicate'), ops.pad(x0, (2, 0), 'reflect')",
     "reflection_2d": "ops.pad(x0, (2, 0, 1, 2), 'reflect'), ops.pad(x0, (0, 2, 1, 0), 'replicate')",
     "reflection_3d": "ops.pad(x0, (0, 1, 2, 0, 1, 1), 'replicate')",

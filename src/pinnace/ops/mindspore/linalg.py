@@ -193,10 +193,9 @@ def correlate(op: Builder, a: Tensor, v: Tensor, pad_mode: str = "valid") -> Val
     sides = {"valid": (0, 0), "same": (count // 2, count - count // 2 - 1), "full": (count - 1, count - 1)}
     if mode not in sides:
         raise Unsupported(f"has the pad_mode {pad_mode}, which is not supported")
-    before, after = sides[mode] if long >= short else sides[mode][::-1]
     dtype = op.result(a)
     x, kernel = (op.Unsqueeze(op.cast(t, dtype), [0, 1]) for t in (x, kernel))
-    y = op.Squeeze(op.Conv(x, kernel, pads=[before, after]), [0, 1])
+    y = op.Squeeze(op.Conv(x, kernel, pads=sides[mode]), [0, 1])
     return y if long >= short else op.Slice(y, [-1], [int(np.iinfo(np.int64).min)], [0], [-1])
 
 
