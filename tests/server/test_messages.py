@@ -57,6 +57,8 @@ def test_a_configuration_without_batches_has_whole_shapes(size):
     told = messages.config(opened(settings=ModelSettings(max_batch_size=size)))
     assert told["max_batch_size"] == 0
     assert "dynamic_batching" not in told
+    assert told["name"] == "m"
+    assert told["platform"] == told["backend"] == "pinnace"
     assert [(one["data_type"], one["dims"]) for one in told["input"]] == [
         ("TYPE_FP32", [-1, 3]),
         ("TYPE_STRING", [-1]),
