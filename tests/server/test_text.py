@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import http.client
 import json
 import sys
 from typing import Any
@@ -22,6 +24,7 @@ from tests.server.texts import (
     embedded,
     settings,
 )
+from tests.waiting import until
 
 from pinnace.errors import QueueFullError
 from pinnace.server.settings import ModelSettings
@@ -164,6 +167,38 @@ def test_a_full_queue_and_a_deadline_are_told_as_for_other_requests(serving, fol
         ("POST /v1/embeddings", "model", "timeout"),
         ("POST /v1/embeddings", "model", "queue full"),
     ]
+
+
+def test_what_is_no_number_is_an_error_of_the_model(serving, folders, monkeypatch):
+    server = serving(folders("embedding"))
+
+    async def nothing(given: dict[str, np.ndarray], _: float | None) -> list[np.ndarray]:
+        return [np.full((*given["input_ids"].shape, 32), np.nan, np.float32)]
+
+    monkeypatch.setattr(server.repository.entry("model").open["1"], "predict", nothing)
+    with pytest.raises(openai.InternalServerError, match="model computes infinity or no number for a text"):
+        embedded(server)
+
+
+def test_texts_of_a_client_that_has_gone_are_computed_no_more(serving, folders, monkeypatch, caplog):
+    server = serving(folders("embedding"))
+    events = list[str]()
+
+    async def endless(*_: Any) -> None:
+        events.append("begun")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            events.append("ended")
+
+    monkeypatch.setattr(server.repository.entry("model").open["1"], "predict", endless)
+    body = json.dumps({"model": "model", "input": "ship"})
+    connection = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=60)
+    connection.request("POST", "/v1/embeddings", body)
+    until(lambda: events == ["begun"])
+    connection.close()
+    until(lambda: events == ["begun", "ended"])
+    until(lambda: any(getattr(one, "cause", "") == "cancelled" for one in caplog.records))
 
 
 def test_the_files_may_be_beside_the_versions(serving, folders):

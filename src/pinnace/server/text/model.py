@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pinnace.errors import NotSupportedError
+from pinnace.errors import EngineError, NotSupportedError
 from pinnace.server.calls import Call
 from pinnace.server.text.bodies import EmbeddingRequest, RankingRequest
 from pinnace.server.text.folder import TOKENIZER, Folder
@@ -89,6 +89,8 @@ class TextModel:
                 given = {name: inputs[name].astype(dtype) for name, dtype in self._types.items()}
                 output = (await model.predict(given, call.left))[self._output]
                 computed = await aside(output.nbytes, self._meaning.rows, output, inputs[INPUTS[1]])
+                if not np.isfinite(computed).all():
+                    raise EngineError(f"{model.name} computes infinity or no number for a text")
                 for number, row in zip(batch, computed, strict=True):
                     rows[number] = row
 
