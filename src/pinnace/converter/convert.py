@@ -37,10 +37,10 @@ _OUTPUTS = {
 }
 """The formats that models are written in: dialect, layout, suffix, and the module that writes files."""
 
-
 _CONVERTED_FOR = "pinnace.converted_for"
 """Metadata key of the shapes that a file notes, unless others were given."""
-_NO_SAMPLES: Sequence[Sequence[Array]] = ()
+_DUMPS = ("MSLITE_DUMP_LEVEL", "MSLITE_DUMP_PATH")
+"""Variables by which MindSpore Lite's converter writes its graphs between two passes."""
 
 
 @dataclass(frozen=True)
@@ -114,23 +114,10 @@ def convert(
     Raises ModelFormatError, UnsupportedModelError with all nodes that have no way into the format,
     ConfigError for inputs that are unknown or must be fixed, NotSupportedError, FileWriteError, and OSError.
     """
-    if options.save_type not in _OUTPUTS:
-        known = " or ".join(kind.name for kind in _OUTPUTS)
-        raise NotSupportedError(f"save_type {options.save_type.name}: choose {known}")
-    dumped = [name for name in _DUMPS if os.environ.get(name)]
-    if dumped:
-        warn(
-            f"no effect: {' and '.join(dumped)}; pinnace inspect FILE --onnx OUT writes the graph of a model"
-        )
-    others = options.encrypt, options.turn, options.dynamic_dims, options.output_type
-    if options.split and (options.save_type is not ModelType.MINDIR or any(others)):
-        raise NotSupportedError(
-            "[SplitGraph] is for .mindir without encryption, input_format, dynamic_dims and output_type"
-        )
-    dialect, layout, suffix, writer = _OUTPUTS[options.save_type]
+    dialect, layout, suffix, writer = _format_of(options)
     path = Path(output)
     path = followed(path if path.suffix == suffix else Path(f"{path}{suffix}"))
-    own = source.seen
+    own = source.seen  # also the files that the reader finds later
     check_output(path, (*own, *inputs))
     stage("reading")
     if options.decrypt is not None:
@@ -139,25 +126,7 @@ def convert(
     before = sum(1 for _ in model.graph.all_nodes())
     parts = splitting.split(model, options.split, path.stem) if options.split else []
     _check_gears(model, options, source.name)
-    if options.output_type:
-        cast_outputs(model, options.output_type, ())
-    notes = [*options.notes, *EXPLANATIONS.get(options.optimize, ())]
-    if options.int32:
-        notes += narrowed(model)
-    stage("optimizing")
-    optimized(model, options.optimize)
-    precision, samples = "float16 weights" if options.half else "as in the model", _NO_SAMPLES
-    if options.quantize is not None:
-        stage("quantization")
-        if options.half:
-            raise NotSupportedError("weight_fp16 with quantization: choose one of them")
-        if options.quantize.method != "stored":
-            dialect = Dialect.LITE  # the one that has operators on integers
-        precision, samples = quantized(model, options.quantize, source)
-    if options.optimize != "none":
-        fuse_blocks(model)
-    if options.turn:
-        take_pictures(model, options.turn)
+    precision, samples, notes = _transformed(model, source, options, stage)
     stage("converting")
     program = raised(model, dialect, layout, source.name, options.half)
     program.converted_for = _noted(options) or ({} if options.turn else model.meta.get(_CONVERTED_FOR, {}))
@@ -182,7 +151,51 @@ def convert(
         place = path.with_name(f"{path.stem}_{number}")
         files += convert(whole, ModelType.ONNX, place, bare, stage, (*own, *inputs)).files
     size = sum(file.stat().st_size for file in files)
-    return Summary(tuple(files), before, nodes, source.size, size, precision, error, like, tuple(notes))
+    return Summary(tuple(files), before, nodes, source.size, size, precision, error, like, notes)
+
+
+def _format_of(options: Conversion) -> tuple[Dialect, Layout, str, str]:
+    """Return dialect, layout, suffix and writer. Raises NotSupportedError for choices that exclude others."""
+    if options.save_type not in _OUTPUTS:
+        known = " or ".join(kind.name for kind in _OUTPUTS)
+        raise NotSupportedError(f"save_type {options.save_type.name}: choose {known}")
+    if dumped := " and ".join(name for name in _DUMPS if os.environ.get(name)):
+        warn(f"no effect: {dumped}; pinnace inspect FILE --onnx OUT writes the graph of a model")
+    others = options.encrypt, options.turn, options.dynamic_dims, options.output_type
+    if options.split and (options.save_type is not ModelType.MINDIR or any(others)):
+        raise NotSupportedError(
+            "[SplitGraph] is for .mindir without encryption, input_format, dynamic_dims and output_type"
+        )
+    dialect, layout, suffix, writer = _OUTPUTS[options.save_type]
+    if options.quantize is not None:
+        if options.half:
+            raise NotSupportedError("weight_fp16 with quantization: choose one of them")
+        if options.quantize.method != "stored":
+            dialect = Dialect.LITE  # the one that has operators on integers
+    return dialect, layout, suffix, writer
+
+
+def _transformed(
+    model: ir.Model, source: Source, options: Conversion, stage: Callable[[str], None]
+) -> tuple[str, Sequence[Sequence[Array]], tuple[str, ...]]:
+    """Change a graph as the options want it; return its precision, samples to compare by, and notes."""
+    if options.output_type:
+        cast_outputs(model, options.output_type, ())
+    notes = (*options.notes, *EXPLANATIONS.get(options.optimize, ()))
+    if options.int32:
+        notes += tuple(narrowed(model))
+    stage("optimizing")
+    optimized(model, options.optimize)
+    precision = "float16 weights" if options.half else "as in the model"
+    samples: Sequence[Sequence[Array]] = ()
+    if options.quantize is not None:
+        stage("quantization")
+        precision, samples = quantized(model, options.quantize, source)
+    if options.optimize != "none":
+        fuse_blocks(model)
+    if options.turn:
+        take_pictures(model, options.turn)
+    return precision, samples, notes
 
 
 def _read(source: Source, kind: ModelType | None, input_shape: str = "") -> ir.Model:
@@ -236,10 +249,6 @@ def _noted(options: Conversion) -> dict[str, str]:
         return {}
     noted = {gears.INPUT_SHAPE: options.input_shape, gears.DYNAMIC_DIMS: options.dynamic_dims}
     return {name: text for name, text in noted.items() if text}
-
-
-_DUMPS = ("MSLITE_DUMP_LEVEL", "MSLITE_DUMP_PATH")
-"""Variables by which MindSpore Lite's converter writes its graphs between two passes."""
 
 
 def _encrypt(files: Sequence[Path], key: bytes, mode: str) -> None:
