@@ -63,7 +63,7 @@ def opened(tmp_path, model) -> str:
 
 
 @pytest.mark.parametrize(
-    ("model", "said"),
+    ("model", "message"),
     [
         (amplify.tuples(60), "a tuple of 8192 items"),
         (amplify.tuples(60, 1), "33 nested tuples"),
@@ -87,8 +87,8 @@ def opened(tmp_path, model) -> str:
         "doubles",
     ],
 )
-def test_endless_files_are_refused(model, said, tmp_path):
-    assert said in opened(tmp_path, model)
+def test_endless_files_are_refused(model, message, tmp_path):
+    assert message in opened(tmp_path, model)
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def icns(png: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         ("deep.npy", b"\x93NUMPY\x01\x00" + (9000).to_bytes(2, "little") + b"(" * 9000, "an .npy file"),
         ("bomb.png", picture(9000), "81000000 pixels"),
@@ -259,11 +259,11 @@ def icns(png: bytes) -> bytes:
         ("large.bin", b"\0" * 100, "has 100 bytes, but the input [1, 3, 8, 8] takes 768"),
     ],
 )
-def test_inputs_that_are_no_inputs_are_one_error(name, content, said, tmp_path):
+def test_inputs_that_are_no_inputs_are_one_error(name, content, message, tmp_path):
     path = tmp_path / name
     path.write_bytes(content)
     slot = Tensor(shape=[1, 3, 8, 8], dtype=DataType.FLOAT32)
-    with pytest.raises(PinnaceError, match=re.escape(said)):
+    with pytest.raises(PinnaceError, match=re.escape(message)):
         inputs.feed([slot], {"": path}, {}, inputs.Pictures())
 
 

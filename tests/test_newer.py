@@ -37,12 +37,12 @@ def test_a_primitive_of_a_later_release_is_refused_by_its_number():
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("version", "mind_ir_version is 4, of a release of MindSpore after 2.10"),
         ("attribute", "attribute 'later' is of type 41, which only releases of MindSpore after 2.10 write"),
     ],
 )
-def test_a_mindir_of_a_later_release_is_refused_by_name(name, said):
-    with pytest.raises(ModelFormatError, match=said):
+def test_a_mindir_of_a_later_release_is_refused_by_name(name, message):
+    with pytest.raises(ModelFormatError, match=message):
         Model(DATA / "later" / f"later_{name}.mindir")

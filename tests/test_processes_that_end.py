@@ -21,7 +21,7 @@ runner = pinnace.ModelParallelRunner()
 runner.build_from_file(sys.argv[1], context)
 many = [np.ones((20_000, 48), np.float32)]
 
-def told(future):
+def report(future):
     os.write(1, f"{type(future.exception()).__name__}\\n".encode())  # at once: two threads tell
 """
 
@@ -40,7 +40,7 @@ def test_python_ends_while_predictions_run_and_wait(slow, end, status):
         f"""
 futures = [runner.submit(many) for _ in range(20)]
 for future in futures:
-    future.add_done_callback(told)
+    future.add_done_callback(report)
 futures[0].result()
 {end}
 """,
@@ -73,8 +73,8 @@ for future in futures:
         slow,
     )
     assert done.returncode == 0, done.stderr
-    said, status = done.stdout.splitlines()
-    assert said.startswith("this process was forked while the model ran a prediction: build the model here")
+    line, status = done.stdout.splitlines()
+    assert line.startswith("this process was forked while the model ran a prediction: build the model here")
     assert status == "0"
 
 
@@ -141,8 +141,8 @@ several.predict(few)
         slow,
     )
     assert done.returncode == 0, done.stderr
-    said, status = done.stdout.splitlines()
-    assert said.startswith(expected)
+    line, status = done.stdout.splitlines()
+    assert line.startswith(expected)
     assert status == "3", done.stderr
 
 
@@ -196,7 +196,7 @@ def test_ctrl_c_ends_a_process_while_predictions_run(endless):
 signal.signal(signal.SIGINT, signal.default_int_handler)
 futures = [runner.submit([np.array(1 << 62), np.ones(1, np.float32)]) for _ in range(3)]
 for future in futures:
-    future.add_done_callback(told)
+    future.add_done_callback(report)
 while not runner.stats().busy:
     pass
 os.kill(os.getpid(), signal.SIGINT)
@@ -211,7 +211,7 @@ futures[0].result()
 _TERMINATED = """
 futures = [runner.submit(many) for _ in range(5)]
 for future in futures:
-    future.add_done_callback(told)
+    future.add_done_callback(report)
 futures[0].result()
 os.kill(os.getpid(), signal.SIGTERM)
 """
@@ -235,8 +235,8 @@ def test_sigterm_with_requests_in_flight(slow, before, after, status, done):
     """docs/serving.md says what becomes of them."""
     ended = run(f"{before}\n{_TERMINATED}\n{after}\n", slow)
     assert ended.returncode == status, ended.stderr
-    told = ended.stdout.split()
-    assert len(told) < 5 if done is None else (len(told), set(told)) == (5, done)
+    outcomes = ended.stdout.split()
+    assert len(outcomes) < 5 if done is None else (len(outcomes), set(outcomes)) == (5, done)
 
 
 def test_sigterm_to_all_processes_of_a_service(slow, monkeypatch):
@@ -253,7 +253,7 @@ with pinnace.DataParallel(sys.argv[1], context) as model:
     pids = model.pids
     os.killpg(0, signal.SIGTERM)
     for future in futures:
-        told(future) if future.exception() else print(len(future.result()[0].numpy()))
+        report(future) if future.exception() else print(len(future.result()[0].numpy()))
     assert model.pids == pids and not model.stats().restarts
 """,
         slow,

@@ -50,8 +50,8 @@ def _row(path: Path, options: argparse.Namespace, folder: str) -> str:
     given = path.with_suffix(".npz")
     command += ["--input", str(given)] if given.exists() else []
     environment = {**os.environ, "PINNACE_CACHE_DIR": f"{folder}/cache"}
-    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment).stdout
-    found = json.loads(told)
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment).stdout
+    found = json.loads(output)
     ways = [way for way in found["ways"] if not way["reason"]]
     whole = min(way["latency"] for way in ways if not way["form"])
     best = min(ways, key=lambda way: way["latency"] if way["form"] else whole * (1 - 1e-9))

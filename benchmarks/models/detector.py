@@ -66,8 +66,8 @@ class _Net:
         half = made // 2
         deep, flat = self.conv(x, given, half), self.conv(x, given, half)
         for _ in range(depth):
-            bent = self.conv(self.conv(deep, half, half), half, half, 3)
-            deep = self.w.node("Add", deep, bent) if straight else bent
+            deeper = self.conv(self.conv(deep, half, half), half, half, 3)
+            deep = self.w.node("Add", deep, deeper) if straight else deeper
         return self.conv(self.join(deep, flat), made, made)
 
     def pyramid(self, x: str, width: int) -> str:

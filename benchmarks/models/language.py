@@ -120,8 +120,8 @@ def llama_block(path: Path, width: int = 2048, heads: int = 32, groups: int = 4,
 
     def norm(x: str, name: str) -> str:
         squares = w.node("ReduceMean", w.node("Mul", x, x), axes=[-1])
-        spread = w.node("Sqrt", w.node("Add", squares, w.constant("epsilon", 1e-5)))
-        return w.node("Mul", w.node("Div", x, spread), w.constant(name, np.ones(width)))
+        std = w.node("Sqrt", w.node("Add", squares, w.constant("epsilon", 1e-5)))
+        return w.node("Mul", w.node("Div", x, std), w.constant(name, np.ones(width)))
 
     def shared(x: str, *perm: int) -> str:
         each = w.node("Expand", w.node("Reshape", x, few), repeated)

@@ -80,8 +80,8 @@ class Writer:
         """LayerNormalization over the last dimension."""
         centered = self.node("Sub", x, self.node("ReduceMean", x, axes=[-1]))
         squares = self.node("Pow", centered, self.constant("two", 2))
-        spread = self.node("ReduceMean", squares, axes=[-1])
-        variance = self.node("Add", spread, self.constant("epsilon", 1e-5))
+        var = self.node("ReduceMean", squares, axes=[-1])
+        variance = self.node("Add", var, self.constant("epsilon", 1e-5))
         scaled = self.node("Div", centered, self.node("Sqrt", variance))
         scaled = self.node("Mul", scaled, self.constant(f"{name}.gamma", np.ones(width)))
         return self.node("Add", scaled, self.weight(f"{name}.beta", width))

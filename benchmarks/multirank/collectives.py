@@ -53,8 +53,8 @@ def _both(way: str) -> None:
     done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr)
-    told = [json.loads(line.partition("] ")[2]) for line in done.stdout.splitlines()]
-    print(json.dumps({key: statistics.mean(one[key] for one in told) for key in told[0]}))
+    results = [json.loads(line.partition("] ")[2]) for line in done.stdout.splitlines()]
+    print(json.dumps({key: statistics.mean(one[key] for one in results) for key in results[0]}))
 
 
 def _rank(is_mpi_itself: bool) -> None:

@@ -176,7 +176,7 @@ def _filled(tensor: object, shapes: dict[str, str]) -> np.ndarray:
 
 
 def _kill(part: str, own: list[str], count: int) -> None:
-    said: dict[str, int] = {}
+    outcomes: dict[str, int] = {}
     slowest = 0.0
     for turn in range(count):
         command = [
@@ -209,5 +209,5 @@ def _kill(part: str, own: list[str], count: int) -> None:
             if any("AllReduce" in one for one in lines)
             else "other: " + errors[-300:]
         )
-        said[kind] = said.get(kind, 0) + 1
-    print(f"{count} times a rank was killed: {said}; all had ended after {slowest:.1f} s at most")
+        outcomes[kind] = outcomes.get(kind, 0) + 1
+    print(f"{count} times a rank was killed: {outcomes}; all had ended after {slowest:.1f} s at most")

@@ -76,14 +76,14 @@ class Service:
     def __init__(self, log: Path, alive: Callable[[], bool]) -> None:
         end = time.monotonic() + PATIENCE
         while True:
-            said = log.read_text(encoding="utf-8")
-            at = re.search(r"Listening at: http://127\.0\.0\.1:(\d+)", said)
-            self.workers = dict(re.findall(r"metrics of (\d+) on port (\d+)", said))
+            text = log.read_text(encoding="utf-8")
+            at = re.search(r"Listening at: http://127\.0\.0\.1:(\d+)", text)
+            self.workers = dict(re.findall(r"metrics of (\d+) on port (\d+)", text))
             if at and len(self.workers) == 2:
                 self.port = int(at[1])
                 return
             if not alive() or time.monotonic() > end:
-                raise SystemExit(f"gunicorn does not serve:\n{said}")
+                raise SystemExit(f"gunicorn does not serve:\n{text}")
             time.sleep(0.05)
 
     def ask(self, body: bytes) -> None:

@@ -104,10 +104,10 @@ def partner(what: str, path: Path) -> None:
 
     before = memory()
     print(pinnace.Model().get_model_info("current_pid"), flush=True)
-    told = sys.stdin.readline().strip()
+    value = sys.stdin.readline().strip()
     key = "pids" if what == "master" else "shared_mem_handle"
     try:
-        model = opened(path, {key: told})
+        model = opened(path, {key: value})
     except pinnace.errors.PinnaceError as error:
         print(json.dumps({"refused": str(error)}), flush=True)
         return

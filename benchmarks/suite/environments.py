@@ -69,8 +69,8 @@ def interpreter(peer: Peer, folder: Path) -> Path:
 def _run(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines() or ["it failed without a word"]
-        raise LeftOut(f"{Path(command[0]).name} {' '.join(command[1:3])}: {said[-1]}")
+        output = (done.stderr or done.stdout).strip().splitlines() or ["it failed without a word"]
+        raise LeftOut(f"{Path(command[0]).name} {' '.join(command[1:3])}: {output[-1]}")
 
 
 def _base(version: str) -> Path:

@@ -430,11 +430,11 @@ def test_finished_request_is_not_held(two):
     class Mine:
         pass
 
-    mine, inputs, told = Mine(), [rows(4), STEP], threading.Event()
+    mine, inputs, called = Mine(), [rows(4), STEP], threading.Event()
     held = [weakref.ref(mine), weakref.ref(inputs[0])]
     future = two.submit(inputs)
-    future.add_done_callback(lambda _, mine=mine: told.set())
-    assert told.wait(WAIT)
+    future.add_done_callback(lambda _, mine=mine: called.set())
+    assert called.wait(WAIT)
     held += [weakref.ref(future)]
     del mine, inputs, future
     until(lambda: gc.collect() >= 0 and not any(ref() for ref in held))

@@ -51,7 +51,7 @@ def test_a_build_is_one_line_of_the_log(built, caplog):
     with caplog.at_level(logging.INFO, "pinnace"):
         built()
     (line,) = [record.getMessage() for record in caplog.records if record.name == "pinnace.build"]
-    for said in (
+    for part in (
         str(ADD),
         "engine onnxruntime",
         "precision float32",
@@ -60,7 +60,7 @@ def test_a_build_is_one_line_of_the_log(built, caplog):
         "cache written",
         "in all",
     ):
-        assert said in line
+        assert part in line
     (record,) = [record for record in caplog.records if record.name == "pinnace.build"]
     assert (record.event, record.model, record.precision) == ("built", str(ADD), "float32")
     assert record.engine.startswith("onnxruntime")

@@ -80,12 +80,12 @@ def test_models_on_an_engine_that_copies_weights_say_so(added: str) -> None:
     context.cpu.provider = "openvino"
     if added == "before":
         group.add_model(models)
-    with warnings.catch_warnings(record=True, action="always") as said:
+    with warnings.catch_warnings(record=True, action="always") as caught:
         for model in models:
             model.build_from_file(ADD, ModelType.ONNX, context)
         if added == "after":
             group.add_model(models)
-    texts = [str(one.message) for one in said]
+    texts = [str(one.message) for one in caught]
     assert [text.startswith(f"{ADD} shares no weights: openvino") for text in texts] == [True, True], texts
     assert models[0].get_model_info("engine").startswith("openvino")
 

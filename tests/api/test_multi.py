@@ -104,7 +104,7 @@ def test_an_executor_of_several_parts(network, truth, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[[a],[b]", "must be pairs of names"),
         ("middle", "must be pairs of names"),
@@ -113,8 +113,8 @@ def test_an_executor_of_several_parts(network, truth, tmp_path):
         ("[[third],[middle]]", "'middle' is computed before 'first', 'third'"),
     ],
 )
-def test_wrong_pairs_are_named(network, tmp_path, text, said):
-    with pytest.raises(ConfigError, match=said):
+def test_wrong_pairs_are_named(network, tmp_path, text, message):
+    with pytest.raises(ConfigError, match=message):
         split(network, tmp_path, text)
     assert not list(tmp_path.glob("*.mindir"))
 
@@ -180,7 +180,7 @@ def test_only_mindir_is_split(network, tmp_path):
 def test_user_info_says_what_the_parts_are(network, tmp_path):
     split(network, tmp_path, "[[],[middle]]")
     model = Model(tmp_path / "net.mindir")
-    said = json.loads(model.get_model_info("pinnace.split"))
-    assert json.loads(json.loads(model.get_model_info("user_info"))["pinnace.split"]) == said
-    assert said["files"] == ["net_0.mindir", "net_1.mindir"]
-    assert said["executors"] == [{"parts": [0, 0], "inputs": ["x"], "outputs": ["middle"]}]
+    described = json.loads(model.get_model_info("pinnace.split"))
+    assert json.loads(json.loads(model.get_model_info("user_info"))["pinnace.split"]) == described
+    assert described["files"] == ["net_0.mindir", "net_1.mindir"]
+    assert described["executors"] == [{"parts": [0, 0], "inputs": ["x"], "outputs": ["middle"]}]

@@ -24,7 +24,7 @@ def test_values_may_go_on_over_lines_and_a_scalar_has_no_dimensions():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("prob 2 1\n1", "line 1: .*found 'prob 2 1'"),
         ("prob\n1", "line 1: "),
@@ -36,10 +36,10 @@ def test_values_may_go_on_over_lines_and_a_scalar_has_no_dimensions():
         ("a 1 1\n1\na 1 1\n2", "line 3: 'a' is given twice"),
     ],
 )
-def test_damaged_calibration_data_is_refused_with_its_line(tmp_path, text, said):
+def test_damaged_calibration_data_is_refused_with_its_line(tmp_path, text, message):
     path = tmp_path / "calibration.bin"
     path.write_text(text)
-    with pytest.raises(ArgumentValueError, match=f"(?s)calibration.bin.*{said}"):
+    with pytest.raises(ArgumentValueError, match=f"(?s)calibration.bin.*{message}"):
         references.read(path)
 
 

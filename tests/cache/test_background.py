@@ -37,7 +37,7 @@ class Helper:
     def __init__(self, jobs):
         with ExitStack() as stack:
             messages = [job.message(stack) for job in jobs]
-        self.told, self.stdout = iter(messages), self
+        self.messages, self.stdout = iter(messages), self
 
     def __enter__(self):
         return self
@@ -48,7 +48,7 @@ class Helper:
     def readline(self):
         assert self.opened.wait(60)
         try:
-            background.keep(next(self.told))
+            background.keep(next(self.messages))
         except Exception as error:
             return json.dumps(str(error)).encode()
         return b'""\n'

@@ -390,8 +390,8 @@ def build_elsewhere(path, out, **options):
 def test_processes_that_build_the_same_model_at_once_compile_it_once(cache, product, tmp_path):
     path, weight = product
     outs = [tmp_path / f"{i}.npy" for i in range(4)]
-    said = [p.communicate()[0] for p in [build_elsewhere(path, out) for out in outs]]
-    assert sum(text.count("compiling") for text in said) == 1
+    logs = [p.communicate()[0] for p in [build_elsewhere(path, out) for out in outs]]
+    assert sum(text.count("compiling") for text in logs) == 1
     for out in outs:
         assert np.load(out) == close_to(weight)
 

@@ -434,8 +434,8 @@ def test_master_and_slave_are_on_the_same_device(cache, product, tmp_path, monke
     model.build_from_file(str(path), pinnace.ModelType.ONNX, context, config_dict={"pids": str(slave.pid)})
     config = {"shared_mem_handle": int(model.get_model_info("shareable_weight_mem_handle"))}
     assert "it built this model for ascend:0, and this process for cpu:0" in slave.predict(path, config)
-    said = slave.predict(path, config, "ascend:1")
-    assert "for ascend:0, and this process for ascend:1: set the same target and device_id" in said
+    message = slave.predict(path, config, "ascend:1")
+    assert "for ascend:0, and this process for ascend:1: set the same target and device_id" in message
     assert slave.predict(path, config, "ascend") == close_to(weight)
     model.close()
     slave.end()

@@ -32,14 +32,14 @@ BORROWER = """
     context = pinnace.Context()
     context.cpu.provider = provider
     before = private()
-    with warnings.catch_warnings(record=True, action="always") as said:
+    with warnings.catch_warnings(record=True, action="always") as caught:
         config = {"shared_mem_handle": handle}
         model.build_from_file(sys.argv[1], pinnace.ModelType.ONNX, context, config_dict=config)
         model.resize(model.get_inputs(), [[5, 128]])
     x = np.load(sys.argv[2])
     y = np.asarray(model.predict([x])[0])
-    told = [one for one in said if "shares no weights" in str(one.message)]
-    print(private() - before, len(told), flush=True)
+    warned = [one for one in caught if "shares no weights" in str(one.message)]
+    print(private() - before, len(warned), flush=True)
     np.save(sys.argv[2], y)
 """
 

@@ -82,10 +82,10 @@ def test_without_a_folder_to_write_models_are_read(image, product, tmp_path, mon
 
 def test_a_first_folder_that_cannot_be_written_means_one_message(image, product, monkeypatch):
     use(monkeypatch, "/dev/null/pinnace", image)
-    with pytest.warns(PinnaceWarning) as said:
+    with pytest.warns(PinnaceWarning) as caught:
         assert opened(product[0]) == "loaded"
-    assert len(said) == 1
-    assert str(said[0].message).endswith(f"used is {image} (only read)")
+    assert len(caught) == 1
+    assert str(caught[0].message).endswith(f"used is {image} (only read)")
 
 
 def test_a_folder_of_root_is_read_by_others(image, product, monkeypatch, unprivileged):
@@ -95,9 +95,9 @@ def test_a_folder_of_root_is_read_by_others(image, product, monkeypatch, unprivi
     os.utime(entry / "graph.onnx")
     before = state(image)
     monkeypatch.setattr("pinnace.cache.entry.digest_of_file", lambda path: pytest.fail("was read"))
-    with pytest.warns(PinnaceWarning, match="belongs to another user .*used is .*only read") as said:
+    with pytest.warns(PinnaceWarning, match="belongs to another user .*used is .*only read") as caught:
         assert opened(product[0]) == "loaded"
-    assert len(said) == 1
+    assert len(caught) == 1
     assert state(image) == before
 
 

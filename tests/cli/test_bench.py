@@ -224,13 +224,13 @@ def test_json_stays_json_where_an_output_is_not_finite(pinnace, onnx_file, array
 
 
 def test_a_reference_that_does_not_fit_is_an_error(pinnace, two, array_file, reference, tmp_path):
-    for wrong, said in (
+    for wrong, message in (
         (tmp_path / "missing.npz", "missing.npz: cannot be read"),
         (reference(a=X), "use the same names"),
     ):
         answer = checked(pinnace, two, array_file, wrong)
         assert (answer.code, answer.out) == (1, "")
-        assert said in answer.err
+        assert message in answer.err
     answer = checked(pinnace, two, array_file, reference(y=X[0]))
     assert "output 'y' has shape [1, 3], and its reference [3]" in answer.err
 

@@ -38,8 +38,8 @@ def benchmark(capsys: pytest.CaptureFixture[str], *flags: str) -> tuple[int, str
         main(flags)
     except SystemExit as end:
         code = int(end.code or 0)
-    said = capsys.readouterr()
-    return code, said.out, said.err
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
 
 
 def test_the_time_of_a_model_is_on_the_line_that_scripts_parse(capsys) -> None:
@@ -104,7 +104,7 @@ def test_a_runner_is_measured_with_several_clients(files, capsys) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "text"),
     [
         (("--foo=1",), "--foo"),
         (("--modelFile=none.ms",), "Run Benchmark none.ms Failed : -1"),
@@ -120,10 +120,10 @@ def test_a_runner_is_measured_with_several_clients(files, capsys) -> None:
         ((f"--modelFile={ADD}", "--benchmarkDataFile=none"), "none: cannot be read as a reference"),
     ],
 )
-def test_what_is_wrong_is_named_and_the_exit_code_is_255(capsys, flags: tuple[str, ...], said: str) -> None:
+def test_what_is_wrong_is_named_and_the_exit_code_is_255(capsys, flags: tuple[str, ...], text: str) -> None:
     code, out, err = benchmark(capsys, *flags)
     assert code == 255
-    assert said in err
+    assert text in err
     assert "Success" not in out
 
 

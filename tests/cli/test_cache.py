@@ -70,10 +70,10 @@ def test_a_folder_that_people_use_is_no_cache(tmp_path, pinnace, command):
     assert (tmp_path / "models" / "mine").exists()
 
 
-@pytest.mark.parametrize(("said", "left"), [("n", 1), ("y", 0)])
-def test_clear_asks_in_a_terminal(cache, said, left):
+@pytest.mark.parametrize(("answer", "left"), [("n", 1), ("y", 0)])
+def test_clear_asks_in_a_terminal(cache, answer, left):
     master, slave = pty.openpty()
-    os.write(master, f"{said}\n".encode())
+    os.write(master, f"{answer}\n".encode())
     command = [sys.executable, "-m", "pinnace", "cache", "clear", "--folder", cache]
     done = subprocess.run(command, stdin=slave, capture_output=True, text=True)
     os.close(master)

@@ -55,11 +55,11 @@ def the(events, name):
 
 
 def test_text_has_what_json_has_and_the_notes(model):
-    said = done("run", model, form="text").stderr
-    (line,) = [line for line in said.splitlines() if "pinnace.build" in line]
+    log = done("run", model, form="text").stderr
+    (line,) = [line for line in log.splitlines() if "pinnace.build" in line]
     assert f"INFO pinnace.build: {model}: engine onnxruntime" in line
-    assert "INFO pinnace.cli: Opening model.onnx" in said
-    assert "\ninput x [1, 2] FLOAT32: " in said
+    assert "INFO pinnace.cli: Opening model.onnx" in log
+    assert "\ninput x [1, 2] FLOAT32: " in log
 
 
 def test_every_line_of_a_command_is_an_event_with_fields(model, tmp_path):

@@ -45,7 +45,7 @@ def test_a_picture_keeps_its_size_and_its_pixels(photo):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({"mean": (1, 2)}, "mean has 2 numbers"),
         ({"std": (1, 0, 1)}, "std must not be 0"),
@@ -56,8 +56,8 @@ def test_a_picture_keeps_its_size_and_its_pixels(photo):
         ({"size": 224}, "size must be two numbers of at least 1"),
     ],
 )
-def test_arguments_that_do_not_fit(photo, arguments, said):
-    with pytest.raises(ArgumentValueError, match=said):
+def test_arguments_that_do_not_fit(photo, arguments, message):
+    with pytest.raises(ArgumentValueError, match=message):
         mslite.images.load(photo, **arguments)
 
 

@@ -55,7 +55,7 @@ def test_run_with_the_flags_of_the_readme_gives_the_same(pinnace, tmp_path):
 
 
 def test_json(pinnace):
-    told = pinnace("quickstart", "--workers", 1, "--clients", 1, "--tasks", 2, "--json").json
-    assert [(task["client"], task["task"]) for task in told["tasks"]] == [(0, 1), (0, 2)]
-    assert all(len(task["probabilities"]) == 5 for task in told["tasks"])
-    assert told["seconds_of_1_worker"] is None
+    report = pinnace("quickstart", "--workers", 1, "--clients", 1, "--tasks", 2, "--json").json
+    assert [(task["client"], task["task"]) for task in report["tasks"]] == [(0, 1), (0, 2)]
+    assert all(len(task["probabilities"]) == 5 for task in report["tasks"])
+    assert report["seconds_of_1_worker"] is None

@@ -154,20 +154,20 @@ def test_types_that_npy_files_have_no_name_for(pinnace, identity, array_file, tm
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["--shape", "1,9999999999999"], 1, "input 'x': "),
         (["--shape", "1,3,9,99999999999999", "--input"], 1, "input 'x' from "),
         (["--scale", "1e400"], 2, "--scale 1e400: expected numbers"),
     ],
 )
-def test_numbers_beyond_all_bounds(pinnace, free, identity, tmp_path, arguments, code, said):
+def test_numbers_beyond_all_bounds(pinnace, free, identity, tmp_path, arguments, code, message):
     Image.new("RGB", (4, 4)).save(tmp_path / "p.png")
     picture = "--input" in arguments
     model = identity("1,3,?,?") if picture else free
     answer = pinnace("run", model, *arguments, *([tmp_path / "p.png"] if picture else []))
     assert answer.code == code
-    assert said in answer.err
+    assert message in answer.err
 
 
 @pytest.mark.parametrize("command", ["run", "bench", "tune"])
@@ -240,7 +240,7 @@ def test_a_shape_in_vain_is_an_error_that_names_it(pinnace, free):
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ("c={a}", "there is no input 'c', only 'a', 'b'"),
         ("a={missing}", "No such file"),
@@ -253,7 +253,7 @@ def test_a_shape_in_vain_is_an_error_that_names_it(pinnace, free):
         ("a={picture}", "a picture needs 4 dimensions"),
     ],
 )
-def test_a_file_that_does_not_fit_is_refused_by_name(pinnace, two, array_file, tmp_path, given, said):
+def test_a_file_that_does_not_fit_is_refused_by_name(pinnace, two, array_file, tmp_path, given, message):
     files = {
         "a": array_file("a.npy", A),
         "missing": tmp_path / "missing.npy",
@@ -270,7 +270,7 @@ def test_a_file_that_does_not_fit_is_refused_by_name(pinnace, two, array_file, t
     Image.new("RGB", (4, 4)).save(files["picture"])
     answer = pinnace("run", two, "--input", given.format(**files))
     assert answer.code == 1
-    assert said in answer.err
+    assert message in answer.err
     assert answer.err.startswith("pinnace: ")
     assert "Traceback" not in answer.err
 
@@ -418,7 +418,7 @@ def test_labels_give_the_highest_classes(pinnace, identity, tmp_path, name, text
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('["a", "b"]', "no output has 2 values in its last dimension, one per label: 'y' [2, 3]"),
         ('{"a": 1}', "cannot be read as labels"),
@@ -426,15 +426,15 @@ def test_labels_give_the_highest_classes(pinnace, identity, tmp_path, name, text
         ("3", "cannot be read as labels"),
     ],
 )
-def test_labels_that_do_not_fit(pinnace, identity, tmp_path, text, said):
+def test_labels_that_do_not_fit(pinnace, identity, tmp_path, text, message):
     (tmp_path / "labels.json").write_text(text)
     answer = pinnace("run", identity("2,3"), "--labels", tmp_path / "labels.json")
     assert answer.code == 1
-    assert said in answer.err
+    assert message in answer.err
 
 
 @pytest.mark.parametrize(
-    ("name", "head", "said"),
+    ("name", "head", "message"),
     [
         *((f"m{suffix}", b"PK\x03\x04", f"pinnace convert m{suffix} m.mindir") for suffix in FRAMEWORKS),
         ("M.PB", b"\x0a\x05\x0a\x01x\x12\x00", "pinnace convert M.PB M.mindir"),  # begins like MindIR
@@ -446,11 +446,11 @@ def test_labels_that_do_not_fit(pinnace, identity, tmp_path, text, said):
         ("m.caffemodel", b"\x0a\x01x", "pinnace convert takes the .prototxt"),
     ],
 )
-def test_models_of_other_frameworks_are_for_convert(pinnace, tmp_path, monkeypatch, name, head, said):
+def test_models_of_other_frameworks_are_for_convert(pinnace, tmp_path, monkeypatch, name, head, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / name).write_bytes(head + bytes(100))
     answer = pinnace("run", name)
-    assert (answer.code, said in answer.err) == (1, True), answer.err
+    assert (answer.code, message in answer.err) == (1, True), answer.err
 
 
 def test_a_saved_model_is_for_convert(pinnace, tmp_path):

@@ -117,15 +117,15 @@ def test_help_has_no_types_of_python(pinnace):
     group = get_command(pinnace_cli.app)
     names = [[name] for name in group.commands if name != "cache"]
     for name in [*names, *(["cache", name] for name in group.commands["cache"].commands)]:
-        told = pinnace(*name, "--help").out
-        assert told.startswith("Usage: pinnace")
-        assert not re.search(r"<(path|str|int|float|file|directory|list\[.*)>|\{(?!rank)", told), told
+        text = pinnace(*name, "--help").out
+        assert text.startswith("Usage: pinnace")
+        assert not re.search(r"<(path|str|int|float|file|directory|list\[.*)>|\{(?!rank)", text), text
 
 
 def test_convert_names_every_format(pinnace):
-    told = pinnace("convert", "--help").out
+    text = pinnace("convert", "--help").out
     assert all(
-        suffix in told for suffix in (*FRAMEWORKS, ".mindir", ".ms", ".onnx", ".caffemodel", "SavedModel")
+        suffix in text for suffix in (*FRAMEWORKS, ".mindir", ".ms", ".onnx", ".caffemodel", "SavedModel")
     )
 
 

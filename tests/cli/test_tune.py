@@ -279,7 +279,7 @@ def test_the_engines_that_are_here(pinnace, onnx_file, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (("--threads", "0"), "at least 1"),
         (("--workers", "x"), "expected whole numbers"),
@@ -287,10 +287,10 @@ def test_the_engines_that_are_here(pinnace, onnx_file, monkeypatch, tmp_path):
         (("--threads", "2", "--workers", "2"), "more than the 2 cores"),
     ],
 )
-def test_what_makes_no_sense_is_refused(pinnace, fakes, model, options, said):
+def test_what_makes_no_sense_is_refused(pinnace, fakes, model, options, message):
     answer = pinnace("tune", model, *options)
     assert answer.code == 2
-    assert said in " ".join(answer.err.split())
+    assert message in " ".join(answer.err.split())
 
 
 def test_a_file_that_is_not_there(pinnace, fakes, tmp_path):

@@ -176,8 +176,8 @@ def test_an_input_shape_fixes_what_it_names(step, capsys):
     model = opened(converted(step, configuration, "--inputShape=past_key_values:2,1,2,-1,4"))
     assert [tensor.shape for tensor in model.get_inputs()] == [[1, 1], [1, 5], [2, 1, 2, -1, 4]]
     same(model, request(5, 3), step)
-    told = refused(step, configuration, capsys, "--inputShape=input_ids:1,2")
-    assert "input 'input_ids' is [1, 1] in the configuration's input_shape, and [1, 2]" in told
+    error = refused(step, configuration, capsys, "--inputShape=input_ids:1,2")
+    assert "input 'input_ids' is [1, 1] in the configuration's input_shape, and [1, 2]" in error
 
 
 def test_gears_of_one_input_and_its_pictures(tmp_path):
@@ -205,8 +205,8 @@ def test_gears_of_one_input_and_its_pictures(tmp_path):
 def test_sizes_without_a_free_dimension_are_refused_by_their_key(step, section, key, value, capsys):
     shape = "input_ids:1,1;attention_mask:1,3;past_key_values:2,1,2,2,4"
     fixing = f"[ge_graph_options]\nge.inputShape={shape}\n"
-    told = refused(step, f"{fixing}[{section}]\n{key}={value}", capsys)
-    assert f"[{section}] {key} has sizes of free dimensions, and the model's inputs have none" in told
+    error = refused(step, f"{fixing}[{section}]\n{key}={value}", capsys)
+    assert f"[{section}] {key} has sizes of free dimensions, and the model's inputs have none" in error
     fixed = converted(step, fixing)
     context, model = pinnace.Context(), pinnace.Model()
     context.target = ["ascend"]
@@ -217,8 +217,8 @@ def test_sizes_without_a_free_dimension_are_refused_by_their_key(step, section, 
 
 
 def test_what_a_file_cannot_hold_is_refused(step, capsys):
-    told = refused(step, GEARS["build options"], capsys, "--saveType=MINDIR_LITE")
-    assert "[acl_build_options] ge.dynamicDims: a .ms has no place" in told
+    error = refused(step, GEARS["build options"], capsys, "--saveType=MINDIR_LITE")
+    assert "[acl_build_options] ge.dynamicDims: a .ms has no place" in error
     wrong = '[acl_build_options]\nge.dynamicDims="1,2"'
     assert "[acl_build_options] ge.dynamicDims: there are sizes for 2 free" in refused(step, wrong, capsys)
 
@@ -298,8 +298,8 @@ def test_a_file_says_how_its_conversion_was_optimized(step, capsys):
         path = converted(step, "", optimize=optimize)
         with open(path, "rb") as file:
             sizes[optimize] = file.read()
-        told = capsys.readouterr().err
-        assert (f"optimize={optimize} wrote what optimize=general writes" in told) == (optimize != "general")
+        error = capsys.readouterr().err
+        assert (f"optimize={optimize} wrote what optimize=general writes" in error) == (optimize != "general")
     assert sizes["general"] == sizes["gpu_oriented"] == sizes["ascend_oriented"]
     converted(step, GEARS["build options"], optimize="general")
     assert "optimize=ascend_oriented reads the shapes" in capsys.readouterr().err

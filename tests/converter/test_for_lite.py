@@ -48,8 +48,8 @@ def made(text, folder, *requests):
 
 def wide(nodes):
     """The primitives that compute integers of 64 bits; Cast has kernels for these."""
-    told = {(n.primitive, t.dtype.name) for n in nodes for t in n.types if isinstance(t, TypeInfo)}
-    return {primitive for primitive, dtype in told if dtype == "INT64"} - {"Cast"}
+    types = {(n.primitive, t.dtype.name) for n in nodes for t in n.types if isinstance(t, TypeInfo)}
+    return {primitive for primitive, dtype in types if dtype == "INT64"} - {"Cast"}
 
 
 def test_numbers_that_take_rows_of_a_table_are_compared_and_counted_in_32_bits(tmp_path):

@@ -86,8 +86,8 @@ def test_the_tutorial_shows_code_of_the_examples():
 
 def test_every_class(compiled, data, tmp_path):
     write(tmp_path)
-    said = run(compiled("surface"), data, tmp_path, PINNACE_SIMULATE="gpu:2,ascend:1")
-    assert "0 failures" in said
+    output = run(compiled("surface"), data, tmp_path, PINNACE_SIMULATE="gpu:2,ascend:1")
+    assert "0 failures" in output
 
 
 @pytest.mark.parametrize("life", ["static", "threads", "fork"])
@@ -109,8 +109,8 @@ def test_a_program_that_embeds_python(compiled):
 def test_deleted_runners_are_freed_although_they_wait_to_be_kept(compiled, tmp_path):
     cache = tmp_path / "cache"
     with Folder(cache).lock("keeper", 10):
-        said = run(compiled("leaks"), ADD, 70, PINNACE_CACHE_DIR=str(cache), PINNACE_CACHE_KEEP="after")
-    left = json.loads(said)
+        output = run(compiled("leaks"), ADD, 70, PINNACE_CACHE_DIR=str(cache), PINNACE_CACHE_KEEP="after")
+    left = json.loads(output)
     # The helper takes a pipe, a thread and mappings of modules. A session would take 50 kB, the file of every
     # second runner a descriptor and a mapping.
     assert max(left["files"], left["mappings"], left["threads"]) < 0.3

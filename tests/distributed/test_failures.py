@@ -19,10 +19,10 @@ def test_other_collectives(ranks, way, tmp_path):
         for kind in ("mindir", "npz"):
             shutil.copy(DATA / f"{name}_2_{rank}.{kind}", tmp_path / f"differ_2_{rank}.{kind}")
     answers, _ = ranks(way, tmp_path / "differ", 2)
-    for said in raised(answers).values():
-        assert said.startswith("DistributedError: the ranks do not run parts of one model")
-        assert "AllReduce sum of float32[4, 4]" in said
-        assert "AllGather of float32[4, 4]" in said
+    for message in raised(answers).values():
+        assert message.startswith("DistributedError: the ranks do not run parts of one model")
+        assert "AllReduce sum of float32[4, 4]" in message
+        assert "AllGather of float32[4, 4]" in message
     assert len(answers) == 2
 
 
@@ -40,18 +40,18 @@ def test_rank_that_raises_is_named(ranks, way):
     """The others need not wait until the time is over."""
     answers, errors = ranks(way, DATA / "Matmul", 2, "--do", "raises 1")
     assert "ZeroDivisionError" in errors
-    said = raised(answers)[0]
-    assert said.startswith(
+    message = raised(answers)[0]
+    assert message.startswith(
         ("DistributedError: rank 1 (process ", "DistributedError: rank 0 lost the other ranks")
     )
-    assert "AllReduce" in said
+    assert "AllReduce" in message
 
 
 def test_killed_rank_is_named(ranks, way):
     answers, _ = ranks(way, DATA / "Matmul", 2, "--do", "die 1")
-    said = raised(answers)[0]
-    assert said.startswith("DistributedError: rank 1 (process ")
-    assert "has ended while rank 0 waited for All" in said
+    message = raised(answers)[0]
+    assert message.startswith("DistributedError: rank 1 (process ")
+    assert "has ended while rank 0 waited for All" in message
 
 
 def test_killed_rank_under_plain_mpirun_is_named(ranks):

@@ -257,11 +257,11 @@ def write(folder, name, rows, nodes, opset=21):
 @pytest.mark.parametrize(("rows", "forms"), [("3", FORMS), ("n", FREE)])
 def test_operators_between_products(ranks, tmp_path, monkeypatch, rows, forms):
     monkeypatch.setattr(costs, "HELD", 100)  # weights count as those of large models do
-    told, held, stems = {}, {}, []
+    counts, held, stems = {}, {}, []
     for place, (name, (_, *model)) in enumerate(forms.items()):
         write(tmp_path, str(place), rows, *model)
         shares = shard(tmp_path / f"{place}.onnx", 2, tmp_path / "parts", "tensor")
-        told[name] = max(share.collectives for share in shares)
+        counts[name] = max(share.collectives for share in shares)
         held[name] = max(share.weights / share.whole for share in shares)
         stems.append(f"{tmp_path}/parts/{place}_{{rank}}.onnx")
     answers, errors = ranks("sockets", ",".join(stems), 2, "--golden", str(tmp_path))
@@ -270,5 +270,5 @@ def test_operators_between_products(ranks, tmp_path, monkeypatch, rows, forms):
         assert "raised" not in answer, answer
         assert all(answer["shapes"].values()), answer
         assert answer["error"] <= TOLERANCE, answer
-    assert told == {name: collectives for name, (collectives, *_) in forms.items()}
+    assert counts == {name: collectives for name, (collectives, *_) in forms.items()}
     assert [name for name, part in held.items() if part > 0.55] == ["a product with alpha"] * (rows == "3")

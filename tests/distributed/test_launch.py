@@ -60,9 +60,9 @@ def test_ranks_on_two_hosts(way, agent, tmp_path):
         *(() if way == "mpi" else ("--rank", "{rank}")),
     )
     assert answer.returncode == 0, answer.stderr
-    told = [json.loads(path.read_text()) for path in tmp_path.glob("*.json")]
-    assert sorted(one["rank"] for one in told) == [0, 1]
-    assert all(one["error"] <= 1e-5 for one in told)  # float32, as in test_ranks.py
+    results = [json.loads(path.read_text()) for path in tmp_path.glob("*.json")]
+    assert sorted(one["rank"] for one in results) == [0, 1]
+    assert all(one["error"] <= 1e-5 for one in results)  # float32, as in test_ranks.py
     assert sorted((tmp_path / "log").read_text().split()) == names.split(",")
 
 
@@ -84,10 +84,10 @@ def test_all_ranks_end_when_one_fails(way, agent, tmp_path):
         rank = Path("/proc", other.read_text())
         until(lambda rank=rank: not rank.exists())
         assert answer.returncode == 7, answer.stderr
-        said = sorted(answer.stdout.splitlines())
+        lines = sorted(answer.stdout.splitlines())
         if way == "mpi":  # seldom mpirun forgets, where it ends ranks, whose line it was
-            said = sorted(f"[{line[-1]}] {line[-6:]}" for line in said)
-        assert said == ["[0] rank 0", "[1] rank 1"]
+            lines = sorted(f"[{line[-1]}] {line[-6:]}" for line in lines)
+        assert lines == ["[0] rank 0", "[1] rank 1"]
         assert way == "mpi" or "rank 1 failed with status 7: the other ranks are stopped" in answer.stderr
 
 
@@ -135,17 +135,17 @@ def test_the_command_line_of_mpirun(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("-n", 3, "--hosts", "a,b"), "a,b take 2 of 3 ranks"),
         (("-n", 2, "--hosts", "a:2,b:x"), "'b:x' is not HOST or HOST:RANKS"),
         (("-n", 2, "--hosts", "127.0.0.2:2", "--agent", "nossh"), "started by nossh, which is not installed"),
     ],
 )
-def test_invalid_hosts_are_refused(arguments, said):
+def test_invalid_hosts_are_refused(arguments, message):
     answer = launch(*arguments, "main.py")
     assert answer.returncode == 1
-    assert said in answer.stderr
+    assert message in answer.stderr
 
 
 def test_unknown_host_is_refused(monkeypatch):

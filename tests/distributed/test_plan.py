@@ -140,7 +140,7 @@ def test_rank_table(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("changes", "rank", "said"),
+    ("changes", "rank", "message"),
     [
         ({"status": "initializing"}, 0, "is not complete yet"),
         ({"server_list": []}, 0, "names no device"),
@@ -159,8 +159,8 @@ def test_rank_table(tmp_path, monkeypatch):
         ),
     ],
 )
-def test_wrong_rank_tables(tmp_path, changes, rank, said):
-    with pytest.raises(ConfigError, match=said):
+def test_wrong_rank_tables(tmp_path, changes, rank, message):
+    with pytest.raises(ConfigError, match=message):
         of_rank_table(table(tmp_path, **changes), rank)
 
 
@@ -209,7 +209,7 @@ def test_device_other_than_that_of_the_table_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("variables", "said", "wanted"),
+    ("variables", "options", "wanted"),
     [
         ({}, {"rank": 1}, 1),
         ({"RANK_ID": "1"}, {"rank": None}, 1),
@@ -231,7 +231,7 @@ def test_device_other_than_that_of_the_table_is_refused(tmp_path):
         ({}, {"rank": 1, "simulates": "ascend:0 (simulated on core 0)"}, "runs on device_id 2, and"),
     ],
 )
-def test_sources_of_the_rank(tmp_path, monkeypatch, variables, said, wanted):
+def test_sources_of_the_rank(tmp_path, monkeypatch, variables, options, wanted):
     for name in (*_LAUNCHERS, *variables):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
@@ -240,12 +240,12 @@ def test_sources_of_the_rank(tmp_path, monkeypatch, variables, said, wanted):
     monkeypatch.setattr(world, "Sockets", lambda rendezvous, _: _Stand(rendezvous))
     settings = Settings({"ascend_context": {"rank_table_file": str(table(tmp_path))}})
     if isinstance(wanted, int):
-        assert world.communicator(Target(**said), settings).rendezvous.rank == wanted
+        assert world.communicator(Target(**options), settings).rendezvous.rank == wanted
         monkeypatch.setenv("RANK_TABLE_FILE", str(tmp_path / "table.json"))
-        assert world.communicator(Target(**said), Settings()).rendezvous.rank == wanted
+        assert world.communicator(Target(**options), Settings()).rendezvous.rank == wanted
     else:
         with pytest.raises(ConfigError, match=wanted):
-            world.communicator(Target(**said), settings)
+            world.communicator(Target(**options), settings)
 
 
 def test_concurrent_builds_share_a_communicator(tmp_path, monkeypatch):
@@ -302,9 +302,9 @@ def test_ranks_with_the_same_file_warn(recwarn, contents, warned):
     links = []
     watchdog = SimpleNamespace(begin=lambda what: None)
     part = asdict(Partition())
-    told = [{"model": "m", "content": one, "partition": part, "collectives": []} for one in contents]
+    answers = [{"model": "m", "content": one, "partition": part, "collectives": []} for one in contents]
     ranks = SimpleNamespace(
-        rank=0, watchdog=watchdog, gather=lambda text: map(json.dumps, told), link=links.append
+        rank=0, watchdog=watchdog, gather=lambda text: map(json.dumps, answers), link=links.append
     )
     match_ranks(ranks, {}, Partition(), "m", contents[0])
     assert links == [[]]
@@ -318,33 +318,33 @@ def collective(**changes):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"kind": "Broadcast", "root": 2}, "names a rank that is not among the 2 of its group"),
         ({"own": 1}, "the file is the part of rank 3, but this is rank 2"),
         ({"kind": "AllGather"}, "takes 4 rows and gives 4, but 2 ranks take part"),
     ],
 )
-def test_file_of_another_rank_is_refused(changes, said):
+def test_file_of_another_rank_is_refused(changes, message):
     """Ranks in them are numbers within the group."""
     fine = collective(ranks=(2, 3), own=0)
     assert group_of(fine, {}, 4, 2) == (2, 3)
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         group_of(collective(ranks=(2, 3), **changes), {}, 4, 2)
 
 
 @pytest.mark.parametrize(
-    ("variables", "said"),
+    ("variables", "message"),
     [
         ({"RANK": "5", "WORLD_SIZE": "2"}, "RANK is '5', WORLD_SIZE is '2'"),
         ({"RANK": "0", "WORLD_SIZE": "two"}, "WORLD_SIZE is 'two'"),
         ({"RANK": "0", "WORLD_SIZE": "2", "MASTER_PORT": "65536"}, "127.0.0.1:65536: ports are 1 to 65535"),
     ],
 )
-def test_wrong_variables(monkeypatch, variables, said):
+def test_wrong_variables(monkeypatch, variables, message):
     for name, value in {"MASTER_ADDR": "127.0.0.1", **variables}.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         of_environment()
 
 

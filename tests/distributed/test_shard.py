@@ -163,15 +163,15 @@ def test_nothing_to_cut(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("dims", "said"),
+    ("dims", "message"),
     [
         ([1, 2], r"\[1, 2\]: it is \[1, 1, 32, 64\]"),
         ([2, 1, 32, 64], r"\[2, 1, 32, 64\]: it is \[1, 1, 32, 64\]"),
         ([1, 1, 0, 64], "at least 1"),
     ],
 )
-def test_a_shape_that_no_input_has(tmp_path, dims, said):
-    with pytest.raises(ConfigError, match=said):
+def test_a_shape_that_no_input_has(tmp_path, dims, message):
+    with pytest.raises(ConfigError, match=message):
         shard(ZOO / "crnn.mindir", 2, tmp_path, "pipeline", {"image": dims})
 
 

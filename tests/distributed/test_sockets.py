@@ -130,8 +130,8 @@ def test_strangers_take_no_part():
         with pytest.raises(DistributedError, match="rank 1 of 4 cannot join: there are 2 ranks"):
             Sockets(rendezvous(1, 4, port), 300)
         second = pool.submit(Sockets, rendezvous(1, 2, port), 300)
-        told = pool.submit(first.result().gather, "a"), pool.submit(second.result().gather, "b")
-        assert [one.result() for one in told] == [["a", "b"]] * 2
+        gathered = pool.submit(first.result().gather, "a"), pool.submit(second.result().gather, "b")
+        assert [one.result() for one in gathered] == [["a", "b"]] * 2
         for connection in (noise, silent):
             connection.close()
         with pytest.raises(ConnectionRefusedError):
@@ -212,8 +212,8 @@ def test_process_with_another_secret_is_refused(monkeypatch):
             )
             assert f"is not from rank 0 of this job, or rank 0 has another {SECRET}" in done.stderr
         second = pool.submit(Sockets, rendezvous(1, 2, port), 300)
-        told = pool.submit(first.result().gather, "a"), pool.submit(second.result().gather, "b")
-        assert [one.result() for one in told] == [["a", "b"]] * 2
+        gathered = pool.submit(first.result().gather, "a"), pool.submit(second.result().gather, "b")
+        assert [one.result() for one in gathered] == [["a", "b"]] * 2
 
 
 def test_refusal_is_reported_after_rank_0_has_gone():

@@ -160,8 +160,8 @@ def test_a_configuration_for_cann(sessions, path):
         "ascend_context": {"device_id": "1", "precision_mode": "preferred_fp32", "bundle_model": "x"},
         "acl_init_options": {"ge.optypelistForImplmode": "Gelu", "ge.opSelectImplmode": "high_performance"},
     }
-    said = pytest.warns(PinnaceWarning, match=r"device_id \(the context says 3\).* bundle_model \(onnx")
-    with said, built(path, on("ascend", 3), **sections):
+    warned = pytest.warns(PinnaceWarning, match=r"device_id \(the context says 3\).* bundle_model \(onnx")
+    with warned, built(path, on("ascend", 3), **sections):
         assert sessions == [
             [
                 (

@@ -204,8 +204,8 @@ def test_a_forked_child_builds_for_onnxruntime():
             os.write(writing, str(error).encode())
         os._exit(0)
     os.close(writing)
-    with os.fdopen(reading) as said:
-        assert said.read().startswith("onnxruntime ")
+    with os.fdopen(reading) as output:
+        assert output.read().startswith("onnxruntime ")
     os.waitpid(child, 0)
     execution.run([TABLE])
 

@@ -117,9 +117,9 @@ def test_fp32_is_fp32_and_says_nothing(model, provider):
 def test_a_processor_without_stays_in_fp32_and_says_so(processor, model):
     processor(MILAN)
     target = Target(threads=1, precision="preferred_fp16")
-    with pytest.warns(PinnaceWarning, match="float32.*this CPU computes in no 16-bit type") as said:
+    with pytest.warns(PinnaceWarning, match="float32.*this CPU computes in no 16-bit type") as caught:
         executable = build(model, None, target, Settings())
-    assert len(said) == 1
+    assert len(caught) == 1
     assert executable.info["precision"] == "float32"
     assert executable.info["engine"].startswith("onnxruntime")
 
@@ -148,7 +148,7 @@ def test_openvino_runs_where_the_processor_has_sixteen_bits(processor, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("line", "machine", "mode", "said"),
+    ("line", "machine", "mode", "kind"),
     [
         (NEOVERSE_V1, "aarch64", "preferred_fp16", "bfloat16"),
         (NEOVERSE_V1, "aarch64", "enforce_fp32", "float32"),
@@ -156,11 +156,11 @@ def test_openvino_runs_where_the_processor_has_sixteen_bits(processor, monkeypat
         (GENOA, "x86_64", "preferred_fp16", "float32"),
     ],
 )
-def test_onnxruntime_has_bfloat16_products_on_arm(processor, monkeypatch, model, line, machine, mode, said):
+def test_onnxruntime_has_bfloat16_products_on_arm(processor, monkeypatch, model, line, machine, mode, kind):
     processor(line)
     monkeypatch.setattr(session.platform, "machine", lambda: machine)
     target = Target(threads=1, precision=mode, provider="onnxruntime")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PinnaceWarning)
         executable = build(model, None, target, Settings())
-    assert executable.info["precision"] == said
+    assert executable.info["precision"] == kind

@@ -51,7 +51,7 @@ class Service:
             return True
         return False
 
-    def said(self):
+    def output(self):
         return self._log.read_text()
 
     def ask(self, array):
@@ -81,16 +81,16 @@ def served(tmp_path, slow, server, *options):
     path, log = tmp_path / "service.sock", tmp_path / "log"
     environment = os.environ | {"MODEL": str(slow), "METRICS_PORTS": "0", "HOME": str(tmp_path)}
     with (
-        log.open("wb") as said,
+        log.open("wb") as output,
         subprocess.Popen(
             [sys.executable, "-m", server, *options],
-            cwd=SERVICE, env=environment, stdout=said, stderr=said, start_new_session=True,
+            cwd=SERVICE, env=environment, stdout=output, stderr=output, start_new_session=True,
         ) as process,
     ):  # fmt: skip
         service = Service(process, path, log)
         try:
             until(lambda: service.listens() or process.poll() is not None)
-            assert process.poll() is None, service.said()
+            assert process.poll() is None, service.output()
             yield service
         finally:
             if process.poll() is None:
@@ -115,7 +115,7 @@ def on_gunicorn(tmp_path, slow):
 
 def scraped(service):
     """Return the samples of all workers by name and label, added up, and the number of workers."""
-    ports = [line.rpartition(" ")[2] for line in service.said().splitlines() if " on port " in line]
+    ports = [line.rpartition(" ")[2] for line in service.output().splitlines() if " on port " in line]
     total = {}
     for port in ports:
         with urllib.request.urlopen(f"http://localhost:{port}/metrics", timeout=300) as answer:
@@ -160,7 +160,7 @@ def test_sigterm_lets_gunicorn_answer_what_it_has_begun(on_gunicorn):
         until(lambda: all(begun(on_gunicorn) >= before + 6 for _ in range(3)))
         on_gunicorn.process.terminate()
         assert [answer.result()[0] for answer in answers] == [200] * 6
-    assert on_gunicorn.process.wait(300) == 0, on_gunicorn.said()
+    assert on_gunicorn.process.wait(300) == 0, on_gunicorn.output()
 
 
 def test_sigterm_lets_uvicorn_answer_what_it_has_begun(tmp_path, slow, right):
@@ -174,4 +174,4 @@ def test_sigterm_lets_uvicorn_answer_what_it_has_begun(tmp_path, slow, right):
             answers[0].result()
             service.process.terminate()
             assert [answer.result()[0] for answer in answers] == [200] * 3
-        assert service.process.wait(300) in (0, -signal.SIGTERM), service.said()
+        assert service.process.wait(300) in (0, -signal.SIGTERM), service.output()

@@ -33,11 +33,11 @@ def test_weights_beside_the_graph_run(split, run_model):
     np.testing.assert_allclose(y, golden["y0"], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("said", ["graph file", "folder"])
-def test_a_buffer_finds_its_weights_by_mindir_path(split, run_model, said):
+@pytest.mark.parametrize("place", ["graph file", "folder"])
+def test_a_buffer_finds_its_weights_by_mindir_path(split, run_model, place):
     golden = np.load(split / "big.npz")
     graph = split / "big_graph.mindir"
-    path = str(graph if said == "graph file" else split)
+    path = str(graph if place == "graph file" else split)
     (y,) = run_model(graph.read_bytes(), [golden["x0"]], {"model_file": {"mindir_path": path}})
     np.testing.assert_allclose(y, golden["y0"], rtol=1e-5, atol=1e-6)
 

@@ -213,7 +213,7 @@ def _typeless(model: onnx.ModelProto) -> None:
 
 
 @pytest.mark.parametrize(
-    ("operator", "damage", "said"),
+    ("operator", "damage", "message"),
     [
         ("MaxPool", _strings, "attribute 'kernel_shape' of MaxPool 'y' is STRING, not INTS"),
         ("Constant", _valueless, "Constant 'y' must have exactly one attribute"),
@@ -223,11 +223,11 @@ def _typeless(model: onnx.ModelProto) -> None:
         ("Constant", _typeless, "tensor 'y' is damaged: -2147483648 is not a valid DataType"),
     ],
 )
-def test_what_engines_and_rules_take_for_granted_is_checked(operator, damage, said):
+def test_what_engines_and_rules_take_for_granted_is_checked(operator, damage, message):
     value = {"value": numpy_helper.from_array(np.float32([1, 2]), "y")} if operator == "Constant" else {}
     node = helper.make_node(operator, [] if value else ["x"], ["y"], **value)
     x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in "xy")
     model = helper.make_model(helper.make_graph([node], "g", [x], [y]))
     damage(model)
-    with pytest.raises(ModelFormatError, match=said):
+    with pytest.raises(ModelFormatError, match=message):
         read(Source.of_buffer(model.SerializeToString()))

@@ -70,10 +70,10 @@ def fork(work: Callable[[], object]) -> tuple[int, int]:
     try:
         os.close(reading)
         try:
-            said: object = {"value": work()}
+            answer: object = {"value": work()}
         except Exception as error:
-            said = {"error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
-        os.write(writing, json.dumps(said).encode())
+            answer = {"error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
+        os.write(writing, json.dumps(answer).encode())
     finally:
         os._exit(0)
 
@@ -88,8 +88,8 @@ def end(child: int, reading: int) -> dict[str, object]:
             raise AssertionError(f"a child still ran after {WAIT} s")
         time.sleep(0.001)
     with os.fdopen(reading, "rb") as pipe:
-        said = pipe.read()
-    return json.loads(said) if said else {}
+        answer = pipe.read()
+    return json.loads(answer) if answer else {}
 
 
 def kill_later(child: int, chance: random.Random, most: float) -> None:
@@ -98,10 +98,10 @@ def kill_later(child: int, chance: random.Random, most: float) -> None:
         os.kill(child, signal.SIGKILL)
 
 
-def is_right(said: dict[str, object], expected: np.ndarray) -> None:
-    assert "value" in said, said
+def is_right(answer: dict[str, object], expected: np.ndarray) -> None:
+    assert "value" in answer, answer
     # 128 products in another order
-    np.testing.assert_allclose(np.array(said["value"], np.float32), expected, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(np.array(answer["value"], np.float32), expected, rtol=1e-3, atol=1e-3)
 
 
 def builder(folder: Path, chance: random.Random) -> None:
@@ -150,10 +150,10 @@ def lending(folder: Path, chance: random.Random, master_dies: bool) -> None:
     dies, lives = (lender, borrower) if master_dies else (borrower, lender)
     kill_later(dies[0], chance, 0.1)
     end(*dies)
-    said = end(*lives)
-    in_time = "names process" not in str(said.get("error"))  # the slave lived when the master admitted it
-    if in_time and not isinstance(said.get("value"), str):
-        is_right(said, expected)
+    answer = end(*lives)
+    in_time = "names process" not in str(answer.get("error"))  # the slave lived when the master admitted it
+    if in_time and not isinstance(answer.get("value"), str):
+        is_right(answer, expected)
 
 
 def master(folder: Path, chance: random.Random) -> None:
@@ -184,8 +184,8 @@ def device(folder: Path, chance: random.Random) -> None:
                         is_right({"value": future.result(WAIT)[0].get_data_to_numpy()}, expected)
         return True
 
-    said = end(*fork(serve))
-    assert said == {"value": True}, said
+    answer = end(*fork(serve))
+    assert answer == {"value": True}, answer
 
 
 def rank(folder: Path, chance: random.Random) -> None:
@@ -204,8 +204,8 @@ def rank(folder: Path, chance: random.Random) -> None:
     dies = chance.randrange(2)
     kill_later(ranks[dies][0], chance, 0.2)
     end(*ranks[dies])
-    said = end(*ranks[1 - dies])
-    assert isinstance(said.get("value"), str), said
+    answer = end(*ranks[1 - dies])
+    assert isinstance(answer.get("value"), str), answer
     left = list(watchdog._FOLDER.glob("pinnace-*"))
     assert not left, f"a table of ranks is left: {left}"
 

@@ -29,11 +29,11 @@ def model(
     types = {name: helper.np_dtype_to_tensor_dtype(array.dtype) for name, array in given.items()}
     names = [name if name in given else "" for name in inputs]
     outputs = [f"result{i}" for i in range(results)]
-    said = {"type": kind, "input_names": list(inputs), "output_names": outputs, "output_num": results}
+    named = {"type": kind, "input_names": list(inputs), "output_names": outputs, "output_num": results}
     node = helper.make_node("Custom", names, outputs, name="the node")
     node.attribute.extend(
         helper.make_attribute(key, value, attr_type=AttributeProto.STRINGS if value == [] else None)
-        for key, value in (said | attributes).items()
+        for key, value in (named | attributes).items()
     )
     graph = helper.make_graph(
         [node],

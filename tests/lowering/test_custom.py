@@ -192,10 +192,10 @@ def test_quant_batch_matmul_v3_adds_an_integer_bias_before_it_scales():
     expected = (wide(x1) @ wide(x2) + bias) * np.float32([0.01, 0.002])
     assert y.dtype == np.float16
     np.testing.assert_allclose(y, expected, **HALF)
-    said = refusal(
+    error = refusal(
         "QuantBatchMatmulV3", inputs | {"offset": nothing + 1}, fixed=fixed, dtype=TensorProto.FLOAT16
     )
-    assert "has an offset other than a constant of 0" in said
+    assert "has an offset other than a constant of 0" in error
 
 
 def test_ascend_dequant():
@@ -272,9 +272,9 @@ ATTENTION = {"query": X[None, None], "key": X[None, None], "value": X[None, None
     ],
 )
 def test_what_no_test_shows_is_refused_by_name(kind, inputs, attributes, reason):
-    said = refusal(kind, inputs, **attributes)
-    assert f"Custom:{kind} x1, first at node 'the node'" in said
-    assert reason in said
+    error = refusal(kind, inputs, **attributes)
+    assert f"Custom:{kind} x1, first at node 'the node'" in error
+    assert reason in error
 
 
 def sampled(image: np.ndarray, x: float, y: float) -> np.ndarray:
@@ -311,8 +311,8 @@ def test_deformable_attention(opset):
 def test_axes_may_be_attributes_beside_such_nodes():
     (x,) = arrays(23, (3, 4))
     unsqueeze = helper.make_node("Unsqueeze", ["x"], ["u"], axes=[1])
-    said = {"input_names": ["x", "r1", "r2"], "output_names": ["y"], "input_index": [0, 1, 2]}
-    custom = helper.make_node("Custom", ["u", "u", "u"], ["y"], type="RotaryMul", **said)
+    names = {"input_names": ["x", "r1", "r2"], "output_names": ["y"], "input_index": [0, 1, 2]}
+    custom = helper.make_node("Custom", ["u", "u", "u"], ["y"], type="RotaryMul", **names)
     ports = [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)]
     graph = helper.make_graph([unsqueeze, custom], "g", ports, [helper.make_empty_tensor_value_info("y")])
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)

@@ -165,7 +165,7 @@ def test_nodes_within_branches_follow_too():
 
 
 @pytest.mark.parametrize(
-    ("plan", "said"),
+    ("plan", "message"),
     [
         ({"sumn": "float16"}, "no node 'sumn' runs; the nearest are 'sum'"),
         ({"whole": "float16"}, r"'whole' \(Mod\) has nothing that can be float16"),
@@ -174,14 +174,14 @@ def test_nodes_within_branches_follow_too():
         ({f"n{i}": "float32" for i in range(9)}, "and 4 more"),
     ],
 )
-def test_what_cannot_follow_is_said(plan, said):
+def test_what_cannot_follow_is_said(plan, message):
     body = """g (bool c, float[4,4] x, int64[4] i) => (float[4,4] sum, int64[4] whole, float[4,4] branch)
     { own = com.microsoft.FusedMatMul(x, x) sum = Add(x, own) whole = Mod(i, i)
       branch = If (c) <then_branch = t () => (float[4,4] a) { a = Exp(x) },
                        else_branch = e () => (float[4,4] b) { b = Neg(x) }> }"""
     model = text_model(body)
     before = [node.op_type for node in model.graph]
-    with pytest.warns(PinnaceWarning, match=rf"^a model: \[execution_plan\].*{said}") as caught:
+    with pytest.warns(PinnaceWarning, match=rf"^a model: \[execution_plan\].*{message}") as caught:
         apply(model, plan, "a model")
     assert len(caught) == 1
     assert [node.op_type for node in model.graph] == before
@@ -280,9 +280,9 @@ def test_a_name_that_is_wrong_is_said_with_the_nearest_from_the_cache_too(file, 
     name = next(n for n, primitive in inspect_model(DATA / file).nodes if primitive == "Softmax")
     wrong = name.replace("Softmax", "SoftMax")
     target = Target(threads=1, provider=provider)
-    said = f"no node '{wrong}' runs; the nearest are '.*{name}"
+    message = f"no node '{wrong}' runs; the nearest are '.*{name}"
     for _ in range(2):
-        with pytest.warns(PinnaceWarning, match=said) as seen:
+        with pytest.warns(PinnaceWarning, match=message) as seen:
             build(DATA / file, None, target, options({wrong: "float16"})).close()
         assert len(seen) == 1
 
@@ -292,12 +292,12 @@ def test_a_name_that_is_wrong_is_said_with_the_nearest_from_the_cache_too(file, 
 
 def test_nodes_that_stay_in_float32_are_marked_for_openvino(tmp_path):
     openvino = pytest.importorskip("openvino")
-    from pinnace.engines.openvino.conversion import encoded, kept_wide
+    from pinnace.engines.openvino.conversion import encoded, float32_results
 
     source = Source.of_buffer(graph("Softmax").SerializeToString())
     plan = {"it": "float32"}
     made = compilable(read(source), "a model", None, (), plan)
-    assert kept_wide(made.model) == {"y"}
+    assert float32_results(made.model) == {"y"}
     openvino.serialize(encoded(made).read({}), tmp_path / "model.xml")
     layers = (tmp_path / "model.xml").read_text().split("<layer ")
     # OpenVINO's own word for a node that is not to be computed in float16.

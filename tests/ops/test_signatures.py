@@ -262,7 +262,7 @@ def test_values_that_are_not_in_the_table(b):
 
 
 @pytest.mark.parametrize(
-    ("name", "inputs", "attributes", "said"),
+    ("name", "inputs", "attributes", "message"),
     [
         ("MaxPool", 1, {"kernel_size": 2, "pad_mode": "round"}, "pad_mode 'round', which is unknown"),
         ("Conv2D", 2, {"format": "WHCN"}, "data_format 'WHCN', which is unknown"),
@@ -273,8 +273,8 @@ def test_values_that_are_not_in_the_table(b):
         ("MirrorPad", 1, {"paddings": (1, 1), "mode": "WRAP"}, "argument 'mode' is 'WRAP'"),
     ],
 )
-def test_words_that_nobody_knows_and_names_that_disagree_are_refused(b, name, inputs, attributes, said):
-    with pytest.raises(Unsupported, match=said):
+def test_words_that_nobody_knows_and_names_that_disagree_are_refused(b, name, inputs, attributes, message):
+    with pytest.raises(Unsupported, match=message):
         lowered(b, Dialect.MINDSPORE, name, [tensor(2, 2, 4, 4)] * inputs, **attributes)
 
 

@@ -31,7 +31,7 @@ def on(place: str) -> pinnace.Context:
     return context
 
 
-def said(context: pinnace.Context, options: dict | None = None, *facts: str) -> str:
+def report(context: pinnace.Context, options: dict | None = None, *facts: str) -> str:
     """What is warned of, "" is nothing; one line at most."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -60,7 +60,7 @@ def test_every_key_without_an_effect_is_named_once(monkeypatch, place: str) -> N
         for key, option in {**section.keys, **({"junk": section.others} if section.others else {})}.items():
             if name == "execution_plan":
                 continue
-            text = said(on(place), {name: {key: some(option)}}, *option.needs)
+            text = report(on(place), {name: {key: some(option)}}, *option.needs)
             assert (place in option.on) == (text == ""), (name, key, text)
             assert not text or f"[{name}] {key} (" in text
 
@@ -88,7 +88,7 @@ def test_every_key_without_an_effect_is_named_once(monkeypatch, place: str) -> N
     ],
 )
 def test_reasons_of_options_without_effect(options: dict, facts: tuple[str, ...], wanted: str) -> None:
-    text = said(pinnace.Context(), options, *facts)
+    text = report(pinnace.Context(), options, *facts)
     assert wanted in text
     assert bool(text) == bool(wanted)
 
@@ -139,7 +139,7 @@ def test_attributes_of_a_context(monkeypatch, place: str, name: str, value: obje
     context = on(place)
     group, _, attribute = name.rpartition(".")
     setattr(getattr(context, group) if group else context, attribute, value)
-    text = said(context)
+    text = report(context)
     assert wanted in text
     assert bool(text) == bool(wanted)
 
@@ -217,7 +217,7 @@ def test_a_simulated_ascend_goes_by_its_configuration(monkeypatch, key: str) -> 
     assert str(getattr(filled.ascend, key)) == options[key]
     assert getattr(context.ascend, key) == getattr(pinnace.Context().ascend, key)
     setattr(context.ascend, key, {"device_id": 0}.get(key, "enforce_fp32"))
-    text = said(context, {"ascend_context": {key: options[key]}})
+    text = report(context, {"ascend_context": {key: options[key]}})
     assert f"[ascend_context] {key} (the context says {getattr(context.ascend, key)})" in text
 
 
@@ -334,8 +334,8 @@ def test_the_input_shape_of_a_model_of_mindspore(monkeypatch, runner: bool) -> N
     else:
         found.build_from_file(MODEL, pinnace.ModelType.MINDIR, context, "", options)
     assert found.get_inputs()[0].shape == [-1, 3, 224, 224]
-    said = [found.get_model_info(key) for key in ("input_shape", "dynamic_dims")]
-    assert said == [options["ascend_context"]["input_shape"], "1;2"]
+    facts = [found.get_model_info(key) for key in ("input_shape", "dynamic_dims")]
+    assert facts == [options["ascend_context"]["input_shape"], "1;2"]
     x = np.random.default_rng(0).standard_normal((2, 3, 224, 224)).astype(np.float32)
     alone = [plain.predict([one[None]])[0].get_data_to_numpy()[0] for one in x]
     # float32 on both sides, summed in another order

@@ -231,7 +231,7 @@ PATH = {"calibrate_path": "image:.", "calibrate_size": "1", "input_type": "BIN"}
 
 
 @pytest.mark.parametrize(
-    ("sections", "error", "said"),
+    ("sections", "error", "message"),
     [
         (
             {"common_quant_param": {"quant_typ": "x"}},
@@ -289,8 +289,8 @@ PATH = {"calibrate_path": "image:.", "calibrate_size": "1", "input_type": "BIN"}
         ),
     ],
 )
-def test_wrong_keys_are_named(tmp_path, sections, error, said):
-    with pytest.raises(error, match=said):
+def test_wrong_keys_are_named(tmp_path, sections, error, message):
+    with pytest.raises(error, match=message):
         converted(tmp_path / "q", **sections)
 
 

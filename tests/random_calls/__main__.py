@@ -129,10 +129,10 @@ class Run:
 
         small = tidy(case)
         small = shrunk(small, fails, self._options.tries) if fails(small) else case
-        said = self._confirmed(engine, name, small)
-        if not said:  # it fails only where it is not compiled
-            small, said = case, self._confirmed(engine, name, case)
-        wrong = said or wrong
+        confirmed = self._confirmed(engine, name, small)
+        if not confirmed:  # it fails only where it is not compiled
+            small, confirmed = case, self._confirmed(engine, name, case)
+        wrong = confirmed or wrong
         self._seen.update((kind, step.call) for step in small.steps[-1:])
         print(f"# {engine}: {wrong}\n{small.golden(name)}\n", flush=True)
         if self._options.keep:

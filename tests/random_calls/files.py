@@ -21,10 +21,10 @@ def main(folder: Path) -> int:
     wrong = 0
     for path in files:
         for engine in ("onnxruntime", "openvino"):
-            said = verdict(path.with_suffix(""), Target(threads=1, provider=engine))
-            if said:
+            problem = verdict(path.with_suffix(""), Target(threads=1, provider=engine))
+            if problem:
                 wrong += 1
-                print(path.stem, engine, said, flush=True)
+                print(path.stem, engine, problem, flush=True)
     print(f"{len(files)} files, {wrong} results wrong")
     return int(wrong > 0)
 

@@ -96,14 +96,14 @@ def verdict(path: Path, target: Target, cache: str = OFF) -> str:
     if moved.exists():
         with np.load(moved) as off:
             runs = [[off[f"run{t}_y{i}"] for i in range(len(expected))] for t in range(3)]
-    said = difference(results, expected, runs, inputs)
-    if said and target.provider == "openvino":
+    wrong = difference(results, expected, runs, inputs)
+    if wrong and target.provider == "openvino":
         strange = any(not np.isfinite(x).all() for x in (*inputs, *expected, *results) if x.dtype.kind == "f")
         if _meets(path, "signed zeros"):
-            said = difference(_unsigned(results), _unsigned(expected), runs, inputs)
+            wrong = difference(_unsigned(results), _unsigned(expected), runs, inputs)
         if strange and _meets(path, "NaN|infinity"):
             return ""
-    return said
+    return wrong
 
 
 def _unsigned(arrays: list[np.ndarray]) -> list[np.ndarray]:

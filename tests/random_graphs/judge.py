@@ -34,7 +34,7 @@ _BEYOND = "larger than the data shape after padding"
 
 
 class Verdict(NamedTuple):
-    """What came of a case, and what is to be said of it.
+    """What came of a case, and what is to be reported of it.
 
     "same"; "different", "refused", "crashed" or "hung"; "uncounted" where the oracle refuses it; "documented"
     where the manual names it: NaN in pools (limits.md), numbers that OpenVINO takes otherwise, or a window that it
@@ -142,9 +142,9 @@ def compared(
     if len(given) != len(expected):
         return "different", f"{len(given)} outputs and not {len(expected)}"
     for place, (y, wanted, room) in enumerate(zip(given, expected, slack, strict=True)):
-        said = _difference(y, wanted, room)
-        if said:
-            return "different", f"output {place}: {said}"
+        found = _difference(y, wanted, room)
+        if found:
+            return "different", f"output {place}: {found}"
     return "same", ""
 
 

@@ -61,11 +61,11 @@ def _batch(numbers: list[int], judged: Judge) -> Iterator[tuple[int, Verdict]]:
         stage, done = "", 0
         with os.fdopen(reader) as lines:
             for line in lines:
-                said: Any = json.loads(line)
-                if isinstance(said, str):
-                    stage = said
+                answer: Any = json.loads(line)
+                if isinstance(answer, str):
+                    stage = answer
                 else:
-                    yield numbers[done], Verdict(*said)
+                    yield numbers[done], Verdict(*answer)
                     done += 1
         _, status = os.waitpid(child, 0)
         if done < len(numbers):

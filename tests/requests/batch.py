@@ -55,12 +55,12 @@ def _batch(numbers: range, trial: Trial) -> Iterator[tuple[int, Tally]]:
             yield numbers[done], _ended(os.waitstatus_to_exitcode(status), at, log.read()[-1500:])
 
 
-def _ended(code: int, at: mmap.mmap, said: str) -> Tally:
+def _ended(code: int, at: mmap.mmap, output: str) -> Tally:
     name, how = at.readline().decode().strip(), signal.Signals(-code).name if code < 0 else f"status {code}"
     if -code == signal.SIGPROF and name.startswith(LOOPS):
         return Tally("too many rounds of a loop")
     kind = "hung" if -code == signal.SIGPROF else "ended the process"
-    return Tally("ended", findings=[f"{name}: {kind}: {how} {said}"])
+    return Tally("ended", findings=[f"{name}: {kind}: {how} {output}"])
 
 
 def _child(numbers: range, trial: Trial, out: IO[str], log: IO[str], at: mmap.mmap) -> None:

@@ -74,9 +74,9 @@ def _judge(tally: Tally, asking: Asking, request: Feed, name: str, at_end: bool)
         tally.findings.append(f"{name}: bare {type(error).__name__}: {error}: {described(request)}")
         return
     tally.answered += 1
-    said = "then " + second if isinstance(second, str) else difference(first, second)
-    if said:
-        tally.findings.append(f"{name}: foreign numbers: {said}: {described(request)}")
+    foreign = "then " + second if isinstance(second, str) else difference(first, second)
+    if foreign:
+        tally.findings.append(f"{name}: foreign numbers: {foreign}: {described(request)}")
 
 
 class Asking:

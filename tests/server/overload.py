@@ -52,9 +52,9 @@ class Served:
 
     def _listen(self, lines: Iterable[str]) -> None:
         for line in lines:
-            told = json.loads(line)
-            if told["event"] == "request failed":
-                self.seconds[ENDED.get(told["cause"], told["cause"])].append(told["seconds"])
+            event = json.loads(line)
+            if event["event"] == "request failed":
+                self.seconds[ENDED.get(event["cause"], event["cause"])].append(event["seconds"])
 
     def ask(self, path: str, body: bytes | None = None) -> bytes:
         with urlopen(f"http://127.0.0.1:{self.ports['http']}/{path}", body) as response:
@@ -119,8 +119,8 @@ def _one(server: Served, door: str, rate: float, seconds: float, rounds: int) ->
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         time.sleep(min(60, seconds / 4))
         before, late = server.memory(), _oversleeping(seconds / 2)
-        told = json.loads(process.communicate()[0])
-    after, counts, clients = server.memory(), told["outcomes"], defaultdict(list, told["seconds"])
+        report = json.loads(process.communicate()[0])
+    after, counts, clients = server.memory(), report["outcomes"], defaultdict(list, report["seconds"])
     print(counts)
     answered = counts["plain answered"] + counts.get("deadline answered", 0)
     _show("refused after", 2, clients["plain refused"], server.seconds["refused"])

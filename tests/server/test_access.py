@@ -29,9 +29,9 @@ def tokens(tmp_path: Path) -> Path:
 
 
 ACTS = {
-    "infer": lambda door, client, **told: client.infer("simple", inputs(door, A, B), **told),
-    "read": lambda door, client, **told: client.get_model_metadata("simple", **told),
-    "admin": lambda door, client, **told: client.load_model("simple", **told),
+    "infer": lambda door, client, **options: client.infer("simple", inputs(door, A, B), **options),
+    "read": lambda door, client, **options: client.get_model_metadata("simple", **options),
+    "admin": lambda door, client, **options: client.load_model("simple", **options),
 }
 
 
@@ -43,12 +43,12 @@ def test_a_token_opens_what_its_scopes_say(serving, simple, tokens, door, act):
     client = door.InferenceServerClient(f"127.0.0.1:{port}")
     assert client.is_server_live()
     for scope, token in TOKENS.items():
-        told = {"headers": {"authorization": f"Bearer {token}"}}
+        options = {"headers": {"authorization": f"Bearer {token}"}}
         if scope == act:
-            ACTS[act](door, client, **told)
+            ACTS[act](door, client, **options)
         else:
             with pytest.raises(InferenceServerException, match=f"lacks the scope '{act}'"):
-                ACTS[act](door, client, **told)
+                ACTS[act](door, client, **options)
     for header in ("", "Bearer", f"Basic {TOKENS[act]}", f"Bearer {TOKENS[act]}x", "Bearer wröng"):
         with pytest.raises(InferenceServerException):
             ACTS[act](door, client, headers={"authorization": header})

@@ -18,10 +18,10 @@ def test_a_model_of_a_server_is_measured(serving, simple, scheme):
     command += ["--clients", "2", "--rate", "20", "--batch", "3", "--runs", "5", "--warm-up", "1", "--json"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
     assert ended.returncode == 0, ended.stderr
-    told = json.loads(ended.stdout)
-    assert told["latency"][0]["runs"] == 5
-    assert told["throughput"][0]["clients"] == 2
-    assert told["arrivals"][0]["requests"] == 5
+    report = json.loads(ended.stdout)
+    assert report["latency"][0]["runs"] == 5
+    assert report["throughput"][0]["clients"] == 2
+    assert report["arrivals"][0]["requests"] == 5
     assert server.repository.entry("simple").open["1"].counts.served == 2 + 5 + 10 + 5 + 2
     assert "[3, 16]" in ended.stderr
 

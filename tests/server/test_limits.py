@@ -230,8 +230,8 @@ def test_a_slow_sender_is_refused(serving, simple, monkeypatch):
 
 def test_raw_bytes_that_no_input_takes_are_refused(serving, simple):
     head = json.dumps({"inputs": [ONE, OTHER]}).encode()
-    told = {"inference_header_content_length": str(len(head))}
-    assert "8 bytes that no input takes" in refused(serving(simple), head + bytes(8), **told)[1]
+    parameters = {"inference_header_content_length": str(len(head))}
+    assert "8 bytes that no input takes" in refused(serving(simple), head + bytes(8), **parameters)[1]
 
 
 def test_a_stopped_server_answers_what_it_accepted(serving, rounds):

@@ -163,9 +163,9 @@ def settle_averages(net: ms.nn.Cell, runs: list[Run], random: np.random.Generato
         axes = (0, *range(2, values.ndim))
         mean, variance = values.mean(axes), values.var(axes)
         scale = random.uniform(0.7, 1.4, variance.shape)
-        spread = variance + calm * mean**2
+        wide = variance + calm * mean**2
         cell.moving_mean.set_data(ms.Tensor((1 - calm) * mean * scale, ms.float32))
-        cell.moving_variance.set_data(ms.Tensor((spread + 0.2 * spread.mean() + 1e-3) * scale, ms.float32))
+        cell.moving_variance.set_data(ms.Tensor((wide + 0.2 * wide.mean() + 1e-3) * scale, ms.float32))
         return usual(cell, x)
 
     usual, kind.construct = kind.construct, settling

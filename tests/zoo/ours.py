@@ -54,8 +54,8 @@ class Ours:
             return counts | {"unsupported": [str(error)], "stop": True}
         opened = time.perf_counter() - start
         errors = [self._error(inputs, expected) for inputs, expected in self._runs]
-        said = {"cache": self._model.get_model_info("cache"), "reordered": self._reordered}
-        return counts | {"open": opened, "error": max(errors)} | said
+        facts = {"cache": self._model.get_model_info("cache"), "reordered": self._reordered}
+        return counts | {"open": opened, "error": max(errors)} | facts
 
     def further(self) -> Answer:
         """Seconds of a prediction."""

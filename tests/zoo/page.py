@@ -89,8 +89,8 @@ def page(results: Mapping[str, Answer]) -> str:
 def summary(results: Mapping[str, Answer]) -> str:
     """Counts of verdicts, and means of ratios."""
     counts = Counter(verdict(r) for r in results.values())
-    said = ", ".join(f"{n} {what}" for what, n in counts.most_common())
-    lines = [f"{len(results)} networks: {said}."]
+    counted = ", ".join(f"{n} {what}" for what, n in counts.most_common())
+    lines = [f"{len(results)} networks: {counted}."]
     for base, name in (("oracle", "MindSpore's time"), ("onnx", "the time of the ONNX file")):
         ratios = [
             r["seconds"]["ours"] / r["seconds"][base]

@@ -191,10 +191,10 @@ def _run(example: Example, program: Path, folder: Path, models: dict[str, str]) 
         done = subprocess.run(
             command, cwd=folder, env=environment, capture_output=True, text=True, check=False
         )
-        said = done.stdout + done.stderr
-        missing = [mark for mark in example.marks if mark not in said]
-        if done.returncode or missing or "Failed to" in said:
-            lines = [line for line in said.splitlines() if line.strip()] or [f"exit code {done.returncode}"]
+        output = done.stdout + done.stderr
+        missing = [mark for mark in example.marks if mark not in output]
+        if done.returncode or missing or "Failed to" in output:
+            lines = [line for line in output.splitlines() if line.strip()] or [f"exit code {done.returncode}"]
             return f"no: {lines[-1][:200]}"
     return f"yes, on a simulated {example.simulate.partition(':')[0]} device" if example.simulate else "yes"
 

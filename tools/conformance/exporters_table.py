@@ -46,17 +46,17 @@ def case_of(file: Path, fixed: bool) -> Case:
 
 def row(exporter: str, files: list[Path], columns: list[Column], folder: Path) -> list[str]:
     """Print the counts of an exporter; return what is wrong."""
-    counts, fixed, said = Counter[str](), 0, []
+    counts, fixed, problems = Counter[str](), 0, []
     for file in files:
         found = judge(case_of(file, False), columns, folder)
         if any(problem.startswith("convert") for problem in found.values()):
-            said.append(f"{exporter}, {file.stem}, free: {next(filter(None, found.values()))}")
+            problems.append(f"{exporter}, {file.stem}, free: {next(filter(None, found.values()))}")
             found, fixed = judge(case_of(file, True), columns, folder), fixed + 1
         counts.update(name for name, problem in found.items() if not problem)
-        said += [f"{exporter}, {file.stem}: {name}: {problem}" for name, problem in found.items() if problem]
+        problems += [f"{exporter}, {file.stem}: {name}: {text}" for name, text in found.items() if text]
     cells = [str(counts[column.name]) for column in columns]
     print(f"| {exporter} | {len(files)} | {fixed} | {' | '.join(cells)} |", flush=True)
-    return said
+    return problems
 
 
 def main() -> None:
@@ -68,7 +68,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as name:
         folder, kept = Path(name), options.keep or Path(name)
-        columns, said = columns_of(options, folder), []
+        columns, problems = columns_of(options, folder), []
         print(f"| exporter | networks | with shapes fixed | {' | '.join(c.name for c in columns)} |")
         print(f"| --- |{' ---: |' * (2 + len(columns))}", flush=True)
         for exporter in EXPORTERS:
@@ -78,8 +78,8 @@ def main() -> None:
                 command = [python, str(TOOLS / f"export_{exporter}.py"), str(place)]
                 subprocess.run(command, check=True, capture_output=True)
             if place.exists():
-                said += row(exporter, sorted(place.glob("*.onnx")), columns, folder)
-    print(*said, sep="\n")
+                problems += row(exporter, sorted(place.glob("*.onnx")), columns, folder)
+    print(*problems, sep="\n")
 
 
 if __name__ == "__main__":

@@ -97,7 +97,7 @@ def row(
             flush=True,
         )
         return
-    told = []
+    errors = []
     for _, ys in results:
         wants = sorted(expected, key=lambda y: y.shape)
         ys = sorted(ys, key=lambda y: y.shape)
@@ -105,10 +105,10 @@ def row(
             np.abs(y.astype(np.float64) - w).max() / max(np.abs(w.astype(np.float64)).max(), 1e-12)
             for y, w in zip(ys, wants, strict=True)
         )
-        told.append(f"{worst:.1e}")
+        errors.append(f"{worst:.1e}")
     sizes = [sum(p.stat().st_size for p in files), *(size for size, _ in results)]
     print(
-        f"| {name} | {runtime} | {' | '.join(told)} | {' | '.join(f'{s / 1e3:.0f}' for s in sizes)} |",
+        f"| {name} | {runtime} | {' | '.join(errors)} | {' | '.join(f'{s / 1e3:.0f}' for s in sizes)} |",
         flush=True,
     )
 

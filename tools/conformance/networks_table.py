@@ -66,16 +66,16 @@ def on_engines(file: Path, case: Case) -> dict[str, str]:
 
 def table(files: list[Path], columns: list[Column], folder: Path) -> None:
     """Print the counts of networks, and what is wrong."""
-    counts, said = Counter[str](), []
+    counts, problems = Counter[str](), []
     for file in files:
         case = case_of(file)
         found = on_engines(file, case) | judge(case, columns, folder)
         for name, problem in found.items():
             counts[name] += not problem
-            said += [f"{file.stem}: {name}: {problem}"] if problem else []
+            problems += [f"{file.stem}: {name}: {problem}"] if problem else []
         print(f"{file.stem}: {sum(map(bool, found.values()))} of {len(found)} wrong", flush=True)
     print(f"| networks | {' | '.join(counts)} |", f"| ---: |{' ---: |' * len(counts)}", sep="\n")
-    print(f"| {len(files)} | {' | '.join(map(str, counts.values()))} |", *said, sep="\n")
+    print(f"| {len(files)} | {' | '.join(map(str, counts.values()))} |", *problems, sep="\n")
 
 
 def main() -> None:

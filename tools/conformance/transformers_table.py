@@ -178,9 +178,9 @@ def count(path: Path) -> str:
             shares = shard(path, ranks, Path(folder), "tensor")
             graph = onnx.load(Path(folder) / shares[0].file, load_external_data=False).graph
             kinds = Counter(n.op_type for n in graph.node if n.domain == "pinnace.distributed")
-            told = ", ".join(f"{n} {kind}" for kind, n in sorted(kinds.items()))
+            counted = ", ".join(f"{n} {kind}" for kind, n in sorted(kinds.items()))
             held = shares[0].weights / shares[0].whole
-            cells.append(f"{told}, {held:.2f} of the weights, error {_error(path, ranks, folder)}")
+            cells.append(f"{counted}, {held:.2f} of the weights, error {_error(path, ranks, folder)}")
     return " | ".join(cells)
 
 
@@ -197,11 +197,11 @@ def _error(path: Path, ranks: int, parts: str) -> str:
             str(path.parent),
         ]
         subprocess.run([*command, "--answers", answers], capture_output=True, timeout=300)
-        told = [json.loads(file.read_text()) for file in Path(answers).glob("*.json")]
-    if len(told) < ranks or any("raised" in one for one in told):
-        raised = [one["raised"] for one in told if "raised" in one]
+        given = [json.loads(file.read_text()) for file in Path(answers).glob("*.json")]
+    if len(given) < ranks or any("raised" in one for one in given):
+        raised = [one["raised"] for one in given if "raised" in one]
         return raised[0][:200] if raised else "none: the ranks did not answer"
-    return f"{max(one['error'] for one in told):.0e}"
+    return f"{max(one['error'] for one in given):.0e}"
 
 
 def opened(path: Path) -> str:

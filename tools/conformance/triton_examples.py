@@ -70,9 +70,9 @@ def main(checkout: Path) -> int:
     failed = 0
     for example in sorted((checkout / "src" / "python" / "examples").glob("*.py")):
         reason = next((why for part, why in LEFT_OUT.items() if part in example.name), "")
-        said = f"left out: {reason}" if reason else run(example)
-        failed += said.startswith("FAILED")
-        print(f"| {example.name} | {said} |", flush=True)
+        outcome = f"left out: {reason}" if reason else run(example)
+        failed += outcome.startswith("FAILED")
+        print(f"| {example.name} | {outcome} |", flush=True)
     return failed > 0
 
 

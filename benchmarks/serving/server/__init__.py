@@ -68,7 +68,7 @@ def asked(client: Path, kind: str, server: str, address: str, clients: int, seco
     ended = [one.communicate()[0] for one in running]
     if any(one.returncode for one in running):
         raise SystemExit(f"a client of {server} failed: its error is above")
-    taken = [json.loads(said) for said in ended]
+    taken = [json.loads(text) for text in ended]
     return median(taken[0]) if clients == 1 else sum(map(len, taken)) / seconds
 
 

@@ -36,8 +36,8 @@ def started(name: str, model: Path, home: Path, log: Path) -> Iterator[dict[str,
     if name == "mlserver":
         command = [str(python.with_name("mlserver")), "start", str(_mlserver(model, log.parent, http, grpc))]
     environment = os.environ | {"PYTHONPATH": str(PROGRAMS)} if name != "pinnace" else None
-    with log.open("w") as said:
-        process = subprocess.Popen([str(python), *command], stdout=said, stderr=said, env=environment)
+    with log.open("w") as output:
+        process = subprocess.Popen([str(python), *command], stdout=output, stderr=output, env=environment)
         try:
             wait_for(f"http://127.0.0.1:{http}/v2/models/mlp/ready", process, log)
             yield {"http": f"127.0.0.1:{http}", "grpc": f"127.0.0.1:{grpc}"}

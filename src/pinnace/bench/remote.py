@@ -44,8 +44,8 @@ class RemoteModel:
         if place.scheme not in _DOORS or not place.hostname or not place.port:
             raise ArgumentValueError(f"--url {url}: expected http://HOST:PORT or grpc://HOST:PORT")
         self.name, self._place = name, (place.scheme, place.hostname, place.port)
-        told = self._door().describe(name)
-        self.inputs = [_tensor(one["name"], one["datatype"], one["shape"]) for one in told["inputs"]]
+        metadata = self._door().describe(name)
+        self.inputs = [_tensor(one["name"], one["datatype"], one["shape"]) for one in metadata["inputs"]]
 
     def _door(self) -> Door:
         scheme, host, port = self._place
@@ -121,8 +121,8 @@ class _Grpc:
     def describe(self, model: str) -> dict[str, Any]:
         from google.protobuf.json_format import MessageToDict
 
-        told = self._ask("ModelMetadata", self._message("ModelName")(name=model))
-        return MessageToDict(told, preserving_proto_field_name=True)
+        metadata = self._ask("ModelMetadata", self._message("ModelName")(name=model))
+        return MessageToDict(metadata, preserving_proto_field_name=True)
 
     def request(self, model: str, inputs: Sequence[tuple[str, Array]]) -> Any:
         request = self._message("InferRequest")(model_name=model)

@@ -257,11 +257,11 @@ def _opened(subject: Subject, setup: Configuration, arrays: Sequence[Array]) -> 
     context.cpu.thread_num, context.parallel.workers_num = setup.threads, setup.workers
     context.parallel.config_path = subject.config
     with ModelParallelRunner() as model:
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model.build_from_file(subject.path, context)
         # Skip other warnings, such as Python's about forks in modules that OpenVINO imports.
-        messages = [str(one.message) for one in said if issubclass(one.category, PinnaceWarning)]
+        messages = [str(one.message) for one in caught if issubclass(one.category, PinnaceWarning)]
         if model.get_model_info("engine").partition(" ")[0] != setup.provider:  # another engine took over
             raise EngineError("; ".join(messages))
         for message in messages:

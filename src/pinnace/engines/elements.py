@@ -37,14 +37,14 @@ def record(model: ir.Model, engine: str, info: dict[str, str]) -> None:
     info[WITHOUT_ELEMENTS] = ""
     b = Builder(opset=opset_of(model))
     for node in nodes(model.graph):
-        if unproven(b, node, engine, lambda value: not is_fixed(b, value)):
+        if maybe_empty(b, node, engine, lambda value: not is_fixed(b, value)):
             what = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
             where = f"{what} right without them (node {origins(node)[0]!r})"
             info[WITHOUT_ELEMENTS] = f"{engine} is not known to compute {where}"
             return
 
 
-def unproven(b: Builder, node: ir.Node, engine: str, may_lack: MayLack) -> list[int]:
+def maybe_empty(b: Builder, node: ir.Node, engine: str, may_lack: MayLack) -> list[int]:
     """Return the positions of a node's inputs that may lack elements, and are not in the engine's table."""
     right = _table(engine).get(f"{node.domain}:{node.op_type}" if node.domain else node.op_type, ())
     if -1 in right:

@@ -56,8 +56,8 @@ def _is_custom(node: ir.Node) -> bool:
 
 
 def _type(node: ir.Node) -> str:
-    said = node.attributes.get("type")
-    return f"{_CUSTOM}:{node.op_type if node.op_type in _OWN_NODES else said and said.value}"
+    kind = node.attributes.get("type")
+    return f"{_CUSTOM}:{node.op_type if node.op_type in _OWN_NODES else kind and kind.value}"
 
 
 def _values(model: ir.Model) -> Iterator[ir.Value]:

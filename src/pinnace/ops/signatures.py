@@ -25,7 +25,7 @@ GIVEN = object()
 """The default of what every file gives."""
 DERIVED = object()
 """The default of what follows from other arguments."""
-_NOTES = """
+_OF_COMPILERS = """
 checkpoint constexpr_prim cust_aicpu forbid_reuse_result has_effect input_names is_backend_cast
 is_dynamic_shape is_load IsFeatureMapInputList IsFeatureMapOutput max_length multi_output no_eliminate
 op_adaptation_processed output_names primitive_target pure_input_names reg_op_name side_effect_backprop
@@ -45,7 +45,7 @@ deviceType fmk fmk_type graph_name infer_done is_optimized original_op_name Orig
 outputs_format quant_param quant_params quant_type quantType trainOp
 """
 """Notes of MindSpore Lite's converter."""
-WITHOUT_EFFECT = frozenset(f"{_NOTES} {_OF_TRAINING} {_OF_CONVERTER}".split())
+WITHOUT_EFFECT = frozenset(f"{_OF_COMPILERS} {_OF_TRAINING} {_OF_CONVERTER}".split())
 """Attributes of any primitive that say nothing of what it computes."""
 
 

@@ -13,7 +13,7 @@ import onnx_ir as ir
 from pinnace.engines.protocol import HALF_WEIGHTS
 from pinnace.graph.editor import Editor
 from pinnace.quantization import integers, weights
-from pinnace.quantization.operators import Operator, candidates, keep_wide
+from pinnace.quantization.operators import Operator, candidates, keep_float32
 from pinnace.quantization.scheme import QuantizationScheme
 
 _REWRITES: dict[str, Callable[[Editor, Operator, QuantizationScheme], None]] = {
@@ -33,7 +33,7 @@ def apply(model: ir.Model, form: QuantizationScheme) -> None:
         rewrite = _REWRITES.get(form.method)
         if operator.name in kept:
             if form.method == "bits16":
-                keep_wide(operator)
+                keep_float32(operator)
         elif rewrite is not None:
             rewrite(b, operator, form)
     b.finish()

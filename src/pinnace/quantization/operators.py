@@ -103,7 +103,7 @@ def put_in_place(b: Editor, operator: Operator, new: ir.Value, has_bias: bool = 
     remove_unread(operator.norm or node)
 
 
-def keep_wide(operator: Operator) -> None:
+def keep_float32(operator: Operator) -> None:
     """Mark an operator as one that keeps its type where others are computed in 16 bits."""
     operator.node.meta[PLANNED] = ir.DataType.FLOAT
 

@@ -53,11 +53,11 @@ class Call:
 
     def failed(self, error: Exception) -> tuple[Answer, str]:
         """Log a failure, and return what to tell the client; only the log explains an unforeseen one."""
-        told, foreseen = answer(error), isinstance(error, PinnaceError)
+        failure, foreseen = answer(error), isinstance(error, PinnaceError)
         text = str(error) if foreseen else "the server failed; its log says why"
-        level = ERROR if told.status >= 500 else WARNING
-        self._ended(level, "request failed", text, None if foreseen else error, cause=told.cause)
-        return told, text
+        level = ERROR if failure.status >= 500 else WARNING
+        self._ended(level, "request failed", text, None if foreseen else error, cause=failure.cause)
+        return failure, text
 
     def _ended(
         self, level: int, event: str, text: str, error: Exception | None = None, **more: object

@@ -23,7 +23,7 @@ _REQUESTS, _LONG = 10, 0.2
 def binary_request(model: str, inputs: Sequence[tuple[str, Array]]) -> tuple[str, bytes, dict[str, str]]:
     """Return the path, body and headers of a request with inputs by name as raw bytes, as the outputs are."""
     raw = [bytes(to_raw(array)) for _, array in inputs]
-    told = [
+    described = [
         {
             "name": name,
             "shape": list(array.shape),
@@ -32,7 +32,7 @@ def binary_request(model: str, inputs: Sequence[tuple[str, Array]]) -> tuple[str
         }
         for (name, array), data in zip(inputs, raw, strict=True)
     ]
-    head = json.dumps({"inputs": told, "parameters": {"binary_data_output": True}}).encode()
+    head = json.dumps({"inputs": described, "parameters": {"binary_data_output": True}}).encode()
     headers = {"Inference-Header-Content-Length": str(len(head))}
     return f"/v2/models/{quote(model, safe='')}/infer", b"".join((head, *raw)), headers
 

@@ -86,4 +86,4 @@ def answer(error: Exception) -> Answer:
             if error.known
             else Answer(401, "UNAUTHENTICATED", "access")
         )
-    return next((told for kind, told in _ANSWERS if isinstance(error, kind)), _FAULT)
+    return next((found for kind, found in _ANSWERS if isinstance(error, kind)), _FAULT)

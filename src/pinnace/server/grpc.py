@@ -115,8 +115,8 @@ def _answering(method: _Method, access: Access, scope: Scope, kind: Proto, name:
             call.gone()
             raise
         except Exception as error:
-            told, text = call.failed(error)
-            await context.abort(grpc.StatusCode[told.code], text)
+            failure, text = call.failed(error)
+            await context.abort(grpc.StatusCode[failure.code], text)
         call.answered()
         return response
 
@@ -141,27 +141,27 @@ class _Service:
 
     async def model(self, request: Any, call: Call) -> Any:
         async with self._repository.using(request.name, request.version) as opened:
-            told = messages.model(self._repository.entry(request.name), opened)
-            return ParseDict(told, message("ModelMetadata")())
+            metadata = messages.model(self._repository.entry(request.name), opened)
+            return ParseDict(metadata, message("ModelMetadata")())
 
     async def config(self, request: Any, call: Call) -> Any:
         async with self._repository.using(request.name, request.version) as opened:
-            told = messages.config(opened)
-        for tensor in (*told["input"], *told["output"]):
+            config = messages.config(opened)
+        for tensor in (*config["input"], *config["output"]):
             tensor["data_type"] = 1 + _CONFIGURED.index(tensor["data_type"].removeprefix("TYPE_"))
-        return ParseDict({"config": told}, message("ModelConfigResponse")())
+        return ParseDict({"config": config}, message("ModelConfigResponse")())
 
     async def statistics(self, request: Any, call: Call) -> Any:
         if request.name:
             async with self._repository.using(request.name, request.version) as opened:
-                told = [messages.statistics(opened)]
+                statistics = [messages.statistics(opened)]
         else:
-            told = messages.all_statistics(self._repository)
-        return ParseDict({"model_stats": told}, message("StatisticsResponse")())
+            statistics = messages.all_statistics(self._repository)
+        return ParseDict({"model_stats": statistics}, message("StatisticsResponse")())
 
     async def index(self, request: Any, call: Call) -> Any:
-        told = messages.index(self._repository, request.ready)
-        return ParseDict({"models": told}, message("IndexResponse")())
+        models = messages.index(self._repository, request.ready)
+        return ParseDict({"models": models}, message("IndexResponse")())
 
     async def register(self, request: Any, call: Call) -> Any:
         self._memory.register(request.name, request.key, request.offset, request.byte_size)
@@ -172,8 +172,8 @@ class _Service:
         return message("Empty")()
 
     async def regions(self, request: Any, call: Call) -> Any:
-        told = {one["name"]: one for one in self._memory.status(request.name)}
-        return ParseDict({"regions": told}, message("RegionsStatus")())
+        regions = {one["name"]: one for one in self._memory.status(request.name)}
+        return ParseDict({"regions": regions}, message("RegionsStatus")())
 
     async def nothing(self, request: Any, call: Call) -> Any:
         return message("Empty")()
@@ -200,8 +200,8 @@ class _Service:
         try:
             self._access.check("infer", call.headers.get("authorization", ""))
         except AccessError as error:
-            told, text = call.failed(error)
-            await context.abort(grpc.StatusCode[told.code], text)
+            failure, text = call.failed(error)
+            await context.abort(grpc.StatusCode[failure.code], text)
         async for data in requests:
             yield await self._of_stream(data, _called("ModelStreamInfer", context))
 

@@ -168,8 +168,8 @@ class _Api:
         return JSONResponse(messages.index(self._repository, wanted.get("ready") is True))
 
     async def register(self, request: Request) -> Response:
-        told = fields.parsed(await request.body())
-        span = Span(fields.text(told, "key"), fields.whole(told, "offset"), fields.whole(told, "byte_size"))
+        body = fields.parsed(await request.body())
+        span = Span(fields.text(body, "key"), fields.whole(body, "offset"), fields.whole(body, "byte_size"))
         self._memory.register(request.path_params["region"], *span)
         return JSONResponse({})
 
@@ -279,7 +279,7 @@ def _decoded(
 
 
 def _encoded(result: inference.Result, id_: str, binary: Callable[[str], bool], accepted: str) -> Response:
-    told, parts = [], list[bytes | memoryview]()
+    outputs, parts = [], list[bytes | memoryview]()
     for name, array, span in result.outputs:
         one: dict[str, Any] = {
             "name": name,
@@ -296,11 +296,11 @@ def _encoded(result: inference.Result, id_: str, binary: Callable[[str], bool], 
             one["parameters"] = {"binary_data_size": len(parts[-1])}
         else:
             one["data"] = tensors.to_items(array)
-        told.append(one)
+        outputs.append(one)
     head: dict[str, Any] = {
         "model_name": result.model.name,
         "model_version": result.model.version,
-        "outputs": told,
+        "outputs": outputs,
     }
     if id_:
         head["id"] = id_

@@ -46,7 +46,7 @@ def config(opened: OpenModel) -> dict[str, Any]:
     """
     settings = opened.settings
     batched = settings.max_batch_size > 1
-    told: dict[str, Any] = {
+    config: dict[str, Any] = {
         "name": opened.name,
         "platform": PLATFORM,
         "backend": PLATFORM,
@@ -56,8 +56,8 @@ def config(opened: OpenModel) -> dict[str, Any]:
         "instance_group": [{"name": opened.name, "count": opened.workers}],
     }
     if batched:
-        told["dynamic_batching"] = {"max_queue_delay_microseconds": settings.max_queue_delay_us}
-    return told
+        config["dynamic_batching"] = {"max_queue_delay_microseconds": settings.max_queue_delay_us}
+    return config
 
 
 def _configured(tensor: TensorSpec, batched: bool) -> dict[str, Any]:
@@ -95,24 +95,24 @@ def all_statistics(repository: Repository) -> list[dict[str, Any]]:
 
 def index(repository: Repository, ready: bool = False) -> list[dict[str, str]]:
     """Return the models of the repository; only those that can answer if `ready`."""
-    told = []
+    models = []
     for entry in repository.entries:
         versions = sorted(entry.open, key=int) or [""]
-        told += [
+        models += [
             {"name": entry.name, "version": version, "state": entry.state, "reason": entry.reason}
             for version in versions
             if not ready or entry.state == "READY"
         ]
-    return told
+    return models
 
 
 def status(repository: Repository) -> dict[str, Any]:
     """Return what the page shows of each version, and of models that are not open; latencies are in ms."""
-    told = list[dict[str, Any]]()
+    models = list[dict[str, Any]]()
     for entry in repository.entries:
         one = {"name": entry.name, "version": "", "state": entry.state, "reason": entry.reason}
-        told += [one | _live(opened) for opened in entry.open.values()] or [one]
-    return {"version": __version__, "models": told}
+        models += [one | _live(opened) for opened in entry.open.values()] or [one]
+    return {"version": __version__, "models": models}
 
 
 def _live(opened: OpenModel) -> dict[str, Any]:

@@ -72,8 +72,8 @@ class OpenModel:
         self.counts, self.warm_ms = Counts(), 0.0
         self.runner = ModelParallelRunner(str(path), settings.context())
         self._private = private_memory()
-        told = dict(part.split() for part in self.runner.get_model_info("memory").split(", "))
-        self.memory = int(told["private"]) + int(told["files"])
+        taken = dict(part.split() for part in self.runner.get_model_info("memory").split(", "))
+        self.memory = int(taken["private"]) + int(taken["files"])
         """Bytes that the model takes: what opening and warming it up allocated, and its mapped file."""
         self.inputs = [TensorSpec(t.name, t.dtype, tuple(t.shape)) for t in self.runner.get_inputs()]
         self.outputs = [TensorSpec(t.name, t.dtype, tuple(t.shape)) for t in self.runner.get_outputs()]

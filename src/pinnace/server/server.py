@@ -182,9 +182,9 @@ class Server:
         lines, entries = [], self.repository.entries
         for entry in entries:
             opened = entry.open.get(entry.newest)
-            told = opened.summary() + self._door(opened) if opened else entry.reason
-            if told:
-                lines.append(f"{entry.name}: {told}")
+            text = opened.summary() + self._door(opened) if opened else entry.reason
+            if text:
+                lines.append(f"{entry.name}: {text}")
         rest = len(entries) - len(lines)
         return [*lines, f"opened on demand: {rest}"] if rest else lines
 

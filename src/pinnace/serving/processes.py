@@ -71,8 +71,8 @@ class ProcessReplica(Replica):
                 self._close()
                 if message is not None:
                     raise decode_error(message["error"], self.device)
-                told = written[-4000:].strip()
-                raise DeviceUnavailableError(f"{died} before it was ready{': ' * bool(told)}{told}")
+                output = written[-4000:].strip()
+                raise DeviceUnavailableError(f"{died} before it was ready{': ' * bool(output)}{output}")
         if written and sys.stderr is not None:
             print(written, end="", file=sys.stderr)  # what comes later goes to stderr directly
         self._inputs: DTypes = [port.dtype.to_numpy() for port in decode_ports(message["inputs"])]

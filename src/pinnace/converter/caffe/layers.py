@@ -232,8 +232,8 @@ def MVN(b: Builder, layer: Layer) -> ir.Value:
     y = b.op("Sub", x, b.op("ReduceMean", x, axes, keepdims=1))
     if not p.get("normalize_variance", True):
         return y
-    spread = b.op("Sqrt", b.op("ReduceMean", b.op("Mul", y, y), axes, keepdims=1))
-    return b.op("Div", y, b.op("Add", spread, p.get("eps", 1e-9)))
+    std = b.op("Sqrt", b.op("ReduceMean", b.op("Mul", y, y), axes, keepdims=1))
+    return b.op("Div", y, b.op("Add", std, p.get("eps", 1e-9)))
 
 
 def ArgMax(b: Builder, layer: Layer) -> ir.Value:

@@ -116,8 +116,8 @@ def _beside(op: Builder, number: Tensor, x: Tensor, axis: int, block_size: int =
         dims = list(op.static_shape(number))
         at = axis % len(dims)
         wide = op.Unsqueeze(number, [at + 1])
-        spread = op.Expand(wide, [*dims[: at + 1], block_size, *dims[at + 1 :]])
-        whole = op.Reshape(spread, [*dims[:at], dims[at] * block_size, *dims[at + 1 :]])
+        repeated = op.Expand(wide, [*dims[: at + 1], block_size, *dims[at + 1 :]])
+        whole = op.Reshape(repeated, [*dims[:at], dims[at] * block_size, *dims[at + 1 :]])
         return op.Slice(whole, [0], [op.static_shape(x)[at]], [at])
     if op.rank(number) > 1:
         raise Unsupported(

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.engines.elements import GUARDED, unproven
+from pinnace.engines.elements import GUARDED, maybe_empty
 from pinnace.engines.nonempty import NonEmpty, is_fixed, windows_may_exceed
 from pinnace.errors import EngineError
 from pinnace.graph.builder import Builder
@@ -243,14 +243,14 @@ def guard_elements(b: Editor) -> None:
     """Insert the guards into a model and its nested graphs."""
     nonempty, graph = NonEmpty(b.model), b.model.graph
     for node in list(nodes(graph)):
-        places = unproven(b, node, ENGINE, lambda value: value not in nonempty and not is_fixed(b, value))
+        places = maybe_empty(b, node, ENGINE, lambda value: value not in nonempty and not is_fixed(b, value))
         if places and node.op_type != "Concat":
             _check_inputs(b, node, places)
         elif places and not (any(x in nonempty for x in node.inputs if x) and _check_others(b, node, places)):
             _check_size(b, node)
     if any(map(_joins_cache, nodes(graph))):
         for node in list(nodes(graph)):
-            places = unproven(b, node, ENGINE, lambda value: not is_fixed(b, value))
+            places = maybe_empty(b, node, ENGINE, lambda value: not is_fixed(b, value))
             if places and node.op_type != "Concat":
                 _check_inputs(b, node, places)
             elif places:

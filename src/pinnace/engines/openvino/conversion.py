@@ -21,7 +21,7 @@ from openvino.op import Constant
 from pinnace.engines import duration
 from pinnace.engines.folding_limits import allowance
 from pinnace.engines.openvino.guards import guard
-from pinnace.engines.openvino.precision import keep_halves, keep_wide, kept_compressed
+from pinnace.engines.openvino.precision import keep_float32, keep_halves, kept_compressed
 from pinnace.engines.openvino.rewrites import rewrite
 from pinnace.engines.openvino.supported import free_shapes, unsupported
 from pinnace.engines.protocol import HALF_WEIGHTS, failures
@@ -53,8 +53,8 @@ _PRODUCTS = frozenset(
 class OpenvinoModel:
     """A graph in the form that OpenVINO reads; `weights` are inputs of it by name.
 
-    `kept_wide` are the names of results that are computed in float32 in any precision; weights of a `halved`
-    graph stay in float16 until they are used.
+    `float32_results` are the names of results that are computed in float32 in any precision; weights of a
+    `halved` graph stay in float16 until they are used.
     """
 
     name: str
@@ -62,7 +62,7 @@ class OpenvinoModel:
     weights: Mapping[str, Array]
     interface: Interface
     first_state: Sequence[Array]
-    kept_wide: Collection[str] = ()
+    float32_results: Collection[str] = ()
     halved: bool = False
 
     def read(self, weights: Mapping[str, Array], narrow: bool = False) -> ov.Model:
@@ -72,7 +72,7 @@ class OpenvinoModel:
         With `narrow`, weights that are multiplied in bfloat16 anyway are constants in bfloat16.
         """
         model = ov.Core().read_model(self.graph)
-        wide = keep_wide(model, self.kept_wide)
+        wide = keep_float32(model, self.float32_results)
         for parameter in model.get_parameters():
             name = parameter.get_friendly_name()
             if name in self.weights:
@@ -123,7 +123,7 @@ def encoded(graph: Compilable, source: Source | None = None) -> OpenvinoModel:
     _read_within(graph.model, source)
     weights = _weights(graph.model.graph, variable, source)
     states = [np.array(value.numpy()) for value in graph.first_state]
-    kept, halved = kept_wide(graph.model), bool(graph.model.meta.get(HALF_WEIGHTS))
+    kept, halved = float32_results(graph.model), bool(graph.model.meta.get(HALF_WEIGHTS))
     try:
         text = _serialized(graph.model, weights)
         encoded_graph = OpenvinoModel(graph.name, text, weights, graph.interface, states, kept, halved)
@@ -149,7 +149,7 @@ def _weights(graph: ir.Graph, variable: Collection[str], source: Source | None) 
     return weights
 
 
-def kept_wide(model: ir.Model) -> set[str]:
+def float32_results(model: ir.Model) -> set[str]:
     kept = (node for node in model.graph if node.meta.get(PLANNED) is ir.DataType.FLOAT)
     return {output.name for node in kept for output in node.outputs if output.name}
 

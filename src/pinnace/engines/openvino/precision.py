@@ -38,7 +38,7 @@ _MARKED = """<net name="m" version="11"><layers>
 """A model with a mark. Only OpenVINO's reader of its own format makes marks; Python can pass them on."""
 
 
-def keep_wide(model: ov.Model, names: Collection[str]) -> set[str]:
+def keep_float32(model: ov.Model, names: Collection[str]) -> set[str]:
     """Mark the nodes that compute these results, with the parts into which OpenVINO's reader split them, and
     what it computes together with them. Returns OpenVINO's unique names of all.
     """

@@ -31,7 +31,7 @@ PREFIX = "Custom:"
 
 _LOWEST = float(np.finfo(np.float32).min)
 _OF_MASKS = (BOOL, INT8, UINT8, FLOAT16)
-_NOTES = """
+_OF_PORTS = """
 type reg_op_name input_names input_index optional_input_names output_names output_num output_shapes
 output_types outputs_shape
 """
@@ -44,7 +44,7 @@ class Custom(Primitive):
     """A row for the nodes `Custom` of one type."""
 
     def lower(self, op: Builder, inputs: Sequence[Value], attributes: Mapping[str, Value]) -> Value:
-        own = {n: value for n, value in attributes.items() if n not in _NOTES.split()}
+        own = {n: value for n, value in attributes.items() if n not in _OF_PORTS.split()}
         plain = {n: _TRUTHS.get(v, v) if isinstance(v, str) else v for n, v in own.items()}
         given = _named(inputs, attributes)
         for name in given:

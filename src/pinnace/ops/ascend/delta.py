@@ -120,8 +120,8 @@ def _repeated(op: Builder, x: Tensor, heads: int) -> Tensor:
     """Each head of queries or keys as often as heads of values share it."""
     times = op.constant([heads], np.int64) / op.Shape(x, start=1, end=2)
     one = op.constant([1], np.int64)
-    spread = op.Expand(op.Unsqueeze(x, [2]), op.Concat(one, one, times, one, axis=0))
-    return op.Reshape(spread, [0, heads, -1])
+    repeated = op.Expand(op.Unsqueeze(x, [2]), op.Concat(one, one, times, one, axis=0))
+    return op.Reshape(repeated, [0, heads, -1])
 
 
 def _variable(op: Builder, like: Tensor, dims: Sequence[int | None]) -> Tensor:

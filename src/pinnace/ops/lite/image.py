@@ -116,9 +116,9 @@ def prior_box(
     scale = np.array([width, height])
     corners = np.concatenate([(center - half) / scale, (center + half) / scale], -1).reshape(-1)
     corners = corners.clip(0, 1) if clip else corners
-    spread = np.resize(np.array(variances or (0.1,), np.float64), corners.shape)
+    tiled = np.resize(np.array(variances or (0.1,), np.float64), corners.shape)
     dims = (1, 2, -1, 1) if op.layout is Layout.NCHW else (1, -1, 1, 2)  # the same order of numbers in either
-    return op.constant(np.stack([corners, spread]).reshape(dims), np.float32)
+    return op.constant(np.stack([corners, tiled]).reshape(dims), np.float32)
 
 
 def _prior_sizes(

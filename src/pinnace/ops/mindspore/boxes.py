@@ -152,8 +152,8 @@ def _bounding_box_encode(
     moved = (wanted - center) / size
     grown = op.Log(wanted_size / size)
     deltas = op.Concat(moved, grown, axis=1)
-    mean, spread = [_row(op, anchor_box, numbers) for numbers in (means, stds)]
-    return (deltas - mean) / spread
+    mean, std = [_row(op, anchor_box, numbers) for numbers in (means, stds)]
+    return (deltas - mean) / std
 
 
 @primitive("CheckValid")

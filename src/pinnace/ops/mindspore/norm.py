@@ -19,8 +19,8 @@ def _add_layer_norm_v2(
     op: Builder, x1: Tensor, x2: Tensor, gamma: Tensor, beta: Tensor, epsilon: float = 1e-05
 ) -> Value:
     total = x1 + x2
-    y, mean, spread = _layer_norm(op, total, gamma, beta, -1, -1, epsilon)
-    return (y, mean, _reciprocal_root(op, spread, epsilon), total)
+    y, mean, var = _layer_norm(op, total, gamma, beta, -1, -1, epsilon)
+    return (y, mean, _reciprocal_root(op, var, epsilon), total)
 
 
 @primitive("AddRmsNorm")
@@ -98,8 +98,8 @@ def _group_norm(
     factor, offset = _of_channels(op, x, weight, 1), _of_channels(op, x, bias, 0)
     y = op.GroupNormalization(x, factor, offset, num_groups=num_groups, epsilon=eps)
     groups = op.reshape(x, [op.dim(x, 0), num_groups, -1])
-    spread, mean = variance(op, groups, [2], 0)
-    return (y, mean, _reciprocal_root(op, spread, eps))
+    var, mean = variance(op, groups, [2], 0)
+    return (y, mean, _reciprocal_root(op, var, eps))
 
 
 @primitive("InstanceNorm", "InstanceNormV2", unused="momentum")
@@ -125,8 +125,8 @@ def _instance_norm(
         return (op.InstanceNormalization(x, gamma, beta, epsilon=epsilon), mean, variance)
     if mean is None or variance is None:
         raise Unsupported("normalizes by a mean and a variance, and has but one of them or none")
-    spread = op.Sqrt(variance + epsilon)
-    y = (x - mean) / spread
+    std = op.Sqrt(variance + epsilon)
+    y = (x - mean) / std
     return (y * gamma + beta, mean, variance)
 
 
@@ -142,8 +142,8 @@ def _layer_norm_of(
     epsilon: float = 1e-7,
 ) -> Value:
     """LayerNormalization; V3 gives the reciprocal of the standard deviation in place of the variance."""
-    y, mean, spread = _layer_norm(op, x, gamma, beta, begin_norm_axis, begin_params_axis, epsilon)
-    return y, mean, _reciprocal_root(op, spread, epsilon) if inverted else spread
+    y, mean, var = _layer_norm(op, x, gamma, beta, begin_norm_axis, begin_params_axis, epsilon)
+    return y, mean, _reciprocal_root(op, var, epsilon) if inverted else var
 
 
 @primitive("LayerNormExt")
@@ -157,11 +157,11 @@ def _layer_norm_ext(
 ) -> Value:
     first = op.rank(x) - len(normalized_shape)
     ones = op.constant(np.ones(room(*normalized_shape), op.dtype(x).numpy())) if weight is None else weight
-    spread, mean = variance(op, x, range(first, op.rank(x)), 0, True)
+    var, mean = variance(op, x, range(first, op.rank(x)), 0, True)
     return (
         op.LayerNormalization(x, ones, bias, axis=first, epsilon=eps),
         mean,
-        _reciprocal_root(op, spread, eps),
+        _reciprocal_root(op, var, eps),
     )
 
 
@@ -177,8 +177,8 @@ def _layer_norm(
     ones = None if alike else op.constant(np.ones(room(*op.static_shape(x)[first:]), op.dtype(x).numpy()))
     scale, offset = (gamma, beta) if alike else (ones, None)
     y = op.LayerNormalization(x, scale, offset, axis=first, epsilon=epsilon)
-    spread, mean = variance(op, x, range(first, op.rank(x)), 0, True)
-    return y if alike else y * gamma + beta, op.cast(mean, op.result(x, 1)), op.cast(spread, op.result(x, 2))
+    var, mean = variance(op, x, range(first, op.rank(x)), 0, True)
+    return y if alike else y * gamma + beta, op.cast(mean, op.result(x, 1)), op.cast(var, op.result(x, 2))
 
 
 def _of_channels(op: Builder, x: Tensor, given: Tensor | None, number: int) -> Tensor:

@@ -46,12 +46,12 @@ def variance(
     distance = x - mean
     if correction:
         total = reduce(op, "ReduceSumSquare", distance, axes, keep)
-        spread = total / (count(op, x, axes) - op.like(correction, x))
+        var = total / (count(op, x, axes) - op.like(correction, x))
     else:
-        spread = reduce(op, "ReduceMean", distance * distance, axes, keep)
+        var = reduce(op, "ReduceMean", distance * distance, axes, keep)
     if not keep:
         mean = op.Squeeze(mean, [op.axis(a, x) for a in axes] if axes else None)
-    return spread, mean
+    return var, mean
 
 
 def count(op: Builder, x: Tensor, axes: Sequence[int] | None) -> Tensor:

@@ -189,9 +189,9 @@ def _betainc(op: Builder, first: Tensor, second: Tensor, place: Tensor) -> Tenso
         terms = terms + op.Exp(order * logarithm + rest - (_log_beta(op, order, q) + op.Log(order)))
     raised = p + _RAISED
     total = raised + q
-    spread = op.Sqrt(raised * q / (total * total * total))
+    std = op.Sqrt(raised * q / (total * total * total))
     power = raised - 1.0, q - 1.0, _log_beta(op, raised, q)
-    value = _integral(op, op.Max(t - spread * _REACH, 0.0), t, power, beta=True) + terms
+    value = _integral(op, op.Max(t - std * _REACH, 0.0), t, power, beta=True) + terms
     return op.Where(mirrored, 1.0 - value, value)
 
 
