@@ -177,7 +177,7 @@ def compiled(spec: Spec, folder: Path, stages: Stages) -> Compiled:
     with stages.timed("compiling", spec):
         if not has_collectives(graph.model):
             return spec.engine.compile(graph, spec.source, spec.target, folder)
-        from pinnace.cache import partition
+        from pinnace.building import partition
 
         def compile_segment(segment: Compilable, place: Path) -> Compiled:
             return spec.engine.compile(segment, spec.source, spec.of_segments, place)
@@ -194,7 +194,7 @@ def loaded(spec: Spec, entry: Entry, stages: Stages, lent: bool = False) -> Exec
             return spec.engine.load(entry.compiled, spec.source, spec.target, entry.folder)
     if lent:
         raise NotSupportedError(f"{spec.source.name}: the weights of one rank's part cannot be lent")
-    from pinnace.cache import partition
+    from pinnace.building import partition
 
     def load(compiled: Compiled, place: Path) -> Executable:
         return spec.engine.load(compiled, spec.source, spec.of_segments, place)

@@ -54,7 +54,7 @@ class Entry(NamedTuple):
 
     @property
     def is_part(self) -> bool:
-        """True for the part of one rank, which `pinnace.cache.partition` has written."""
+        """True for the part of one rank, which `pinnace.building.partition` has written."""
         return (self.folder / PLAN).exists()
 
 
