@@ -198,7 +198,7 @@ def _transformed(
     return precision, samples, notes
 
 
-def _read(source: Source, kind: ModelType | None, input_shape: str = "") -> ir.Model:
+def _read(source: Source, kind: ModelType | None, input_shape: str) -> ir.Model:
     """Return a model as an ONNX graph of standard operators, the one form in which all models are converted.
 
     Of MindSpore's formats it is what an engine would get, of an ONNX file its own graph, with the functions

@@ -174,7 +174,7 @@ def apply_pairs(
     """
     total = first.astype(np.promote_types(first.dtype, np.float32))
     for pair, scale in pairs:
-        order = _order(first.shape, axes, pair.shape) if axes is None else axes
+        order = _order(first.shape, pair.shape) if axes is None else axes
         oriented = tuple(first.shape[a] for a in order)
         ones = pair.shape[:2] == oriented[:2] and math.prod(pair.shape) == math.prod(oriented)
         if len(order) != first.ndim or not (pair.shape == oriented or ones):
@@ -186,7 +186,7 @@ def apply_pairs(
     return np.ascontiguousarray(total.astype(first.dtype))
 
 
-def _order(shape: tuple[int, ...], axes: None, delta: tuple[int, ...]) -> tuple[int, ...]:
+def _order(shape: tuple[int, ...], delta: tuple[int, ...]) -> tuple[int, ...]:
     """Return the order of a matrix's dimensions from its shape, if its uses do not determine it."""
     if len(shape) == 2 and shape[0] != shape[1]:
         return (0, 1) if delta[:2] == shape else (1, 0)

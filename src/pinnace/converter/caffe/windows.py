@@ -110,8 +110,8 @@ def LRN(b: Builder, layer: Layer) -> ir.Value:
     return b.op("Mul", layer.x, b.op("Pow", b.op("Add", b.op("Mul", mean, alpha), 1), -beta))
 
 
-def _sizes(p: Message, name: str, default: int, key: str = "") -> list[int]:
+def _sizes(p: Message, name: str, default: int) -> list[int]:
     """Height and width of a parameter that is written once, twice, or as `kernel_h` and `kernel_w`."""
     found = p.all(f"{name}_size" if name == "kernel" else name, int) or [default]
     both = [*found, found[-1]][:2]
-    return [p.get(f"{key or name}_{axis}", value) for axis, value in zip("hw", both, strict=True)]
+    return [p.get(f"{name}_{axis}", value) for axis, value in zip("hw", both, strict=True)]

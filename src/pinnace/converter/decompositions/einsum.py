@@ -88,14 +88,14 @@ def _product(
     def matrix(v: Tensor, term: str, *groups: Sequence[str]) -> Tensor:
         """An operand with the letters of each group as one dimension."""
         turned = op.transpose(v, [term.index(c) for group in groups for c in group])
-        return _shaped(op, turned, [_whole(op, [sizes[c] for c in group]) for group in groups])
+        return _shaped(op, turned, [_whole([sizes[c] for c in group]) for group in groups])
 
     made = op.MatMul(matrix(x, first, batch, rows, inner), matrix(y, second, batch, inner, columns))
     whole = [*batch, *rows, *columns]
     return _shaped(op, made, [sizes[c] for c in whole]), "".join(whole)
 
 
-def _whole(op: Builder, sizes: Sequence[int | Tensor]) -> Value:
+def _whole(sizes: Sequence[int | Tensor]) -> Value:
     """The product of sizes, of which the run may know some only."""
     number = math.prod(size for size in sizes if isinstance(size, int))
     free = [size for size in sizes if isinstance(size, Tensor)]

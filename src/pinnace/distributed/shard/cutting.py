@@ -112,7 +112,7 @@ def shard(
         why = _cut(made, rank, ranks, choice, model)
         made.metadata_props[PART] = json.dumps(asdict(Partition(name, rank, ranks)))
         made.producer_name = "pinnace"
-        shares.append(_share(made, "", whole, ranks, why))
+        shares.append(_share(made, whole, ranks, why))
     folder.mkdir(parents=True, exist_ok=True)
     files = save(parts, [folder / f"{model.stem}_{rank}" for rank in range(ranks)], source.seen)
     return [replace(share, file=file.name) for share, file in zip(shares, files, strict=True)]
@@ -296,11 +296,11 @@ def _fold(model: ir.Model) -> None:
 # -- report ----------------------------------------------------------------------------------------
 
 
-def _share(model: ir.Model, file: str, whole: int, ranks: int, why: list[str]) -> RankShare:
+def _share(model: ir.Model, whole: int, ranks: int, why: list[str]) -> RankShare:
     collectives = [node for node in model.graph if node.domain == DOMAIN]
     through = int(sum(_sent(node, ranks) for node in collectives))
     work = sum(map(operations, model.graph))
-    return RankShare(file, _weight_bytes(model), whole, work, len(collectives), through, why)
+    return RankShare("", _weight_bytes(model), whole, work, len(collectives), through, why)
 
 
 def _weight_bytes(model: ir.Model) -> int:

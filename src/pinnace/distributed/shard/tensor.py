@@ -95,7 +95,7 @@ class _TensorSharder(Editor):
         match node.op_type:
             case "Reshape" if isinstance(gives, Shard):
                 width = width_of(output, gives.axis) // self.size
-                node.replace_input_with(1, self._with_entry(node, 1, gives.axis, width))
+                node.replace_input_with(1, self._with_entry(node, gives.axis, width))
             case "Expand" if isinstance(gives, Shard):
                 # A dimension of 1 takes what the input has there.
                 given = node.inputs[1]
@@ -103,7 +103,7 @@ class _TensorSharder(Editor):
                 assert given.shape is not None
                 length, rank = width_of(given, 0), len(output.shape or ())
                 if rank - length <= gives.axis:
-                    node.replace_input_with(1, self._with_entry(node, 1, gives.axis - rank + length, 1))
+                    node.replace_input_with(1, self._with_entry(node, gives.axis - rank + length, 1))
             case "Split" if held.sections and gives == Shard(held.axis):
                 widths = [width // self.size for width in held.sections]
                 self._set_ints(node, 1, "split", widths)
@@ -140,9 +140,9 @@ class _TensorSharder(Editor):
         node.replace_input_with(1, op("Where", is_own, op("Sub", at, low), other))
         self.insert_before(node)
 
-    def _with_entry(self, node: ir.Node, place: int, entry: int, number: int) -> ir.Value:
-        """Return an input of a node, which is a shape, with another number for one dimension."""
-        given = node.inputs[place]
+    def _with_entry(self, node: ir.Node, entry: int, number: int) -> ir.Value:
+        """Return the second input of a node, which is a shape, with another number for one dimension."""
+        given = node.inputs[1]
         assert given is not None
         if given.const_value is not None:
             dims = [int(n) for n in given.const_value.numpy().reshape(-1)]

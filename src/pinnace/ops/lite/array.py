@@ -8,8 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
-from pinnace.graph.failures import Unsupported
-from pinnace.graph.room import span
+from pinnace.graph.failures import Unsupported, span
 from pinnace.ops import binding
 from pinnace.ops.layout import permuted
 from pinnace.ops.lite.math import lite, lite_formulas, lites

@@ -8,8 +8,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from pinnace.graph.builder import Builder
-from pinnace.graph.failures import Unsupported
-from pinnace.graph.room import room
+from pinnace.graph.failures import Unsupported, room
 from pinnace.ops.layout import channels_back, channels_first
 from pinnace.ops.lite.math import lite, lites
 from pinnace.ops.mindspore import boxes as mindspore

@@ -124,7 +124,7 @@ def _eltwise(op: Builder, x: Tensor, y: Tensor, mode: Annotated[str, _ELTWISE]) 
 def _exp_fusion(op: Builder, x: Tensor, base: float = -1.0, scale: float = 1.0, shift: float = 0.0) -> Value:
     """Exp of scale * x + shift, times the logarithm of base where that is not e."""
     factor = 1.0 if base == -1 else float(math.log(base))
-    return op.Exp(_scaled(op, x, scale * factor, shift * factor))
+    return op.Exp(_scaled(x, scale * factor, shift * factor))
 
 
 @lite("ReduceFusion")
@@ -146,7 +146,7 @@ def _reduce_fusion(
     return result * coeff if reduce_to_end and coeff not in (0.0, 1.0) else result
 
 
-def _scaled(op: Builder, x: Tensor, scale: float, shift: float) -> Tensor:
+def _scaled(x: Tensor, scale: float, shift: float) -> Tensor:
     y = x if scale == 1 else x * scale
     return y if shift == 0 else y + shift
 
@@ -190,7 +190,7 @@ lite_formulas(
             x, op.scalar(axis), exclusive=exclusive, reverse=reverse
         ),
         "Mod": lambda op, x, y: op.Mod(*promoted(op, x, y), fmod=1),
-        "PowFusion": lambda op, x, y, scale=1.0, shift=0.0: op.Pow(_scaled(op, x, scale, shift), y),
+        "PowFusion": lambda op, x, y, scale=1.0, shift=0.0: op.Pow(_scaled(x, scale, shift), y),
     }
 )
 

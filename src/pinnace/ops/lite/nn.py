@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from pinnace.graph.builder import Builder
-from pinnace.graph.failures import Unsupported
-from pinnace.graph.room import room
+from pinnace.graph.failures import Unsupported, room
 from pinnace.graph.windows import reach
 from pinnace.ops.layout import channel_axis, channels_back, channels_first, permuted
 from pinnace.ops.lite.math import activated, lite, lite_formulas, lites

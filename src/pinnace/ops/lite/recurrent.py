@@ -8,8 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
-from pinnace.graph.failures import Unsupported
-from pinnace.graph.room import room, span
+from pinnace.graph.failures import Unsupported, room, span
 from pinnace.ops import binding
 from pinnace.ops.lite.math import activated, lite, lite_formulas, lites
 from pinnace.ops.mindspore import recurrent

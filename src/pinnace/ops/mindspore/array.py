@@ -11,7 +11,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
-from pinnace.graph.room import span
+from pinnace.graph.failures import span
 from pinnace.ops import binding
 from pinnace.ops.mindspore.math import beside, promoted
 from pinnace.ops.table import Dims, Dtype, Ints, Tensor, formulas, primitive, primitives

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pinnace.graph.builder import Builder
-from pinnace.graph.failures import Unsupported
-from pinnace.graph.room import room, span
+from pinnace.graph.failures import Unsupported, room, span
 from pinnace.ops import binding
 from pinnace.ops.mindspore.array import as_declared, counting, filled
 from pinnace.ops.mindspore.math import beside

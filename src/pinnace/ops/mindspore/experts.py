@@ -202,8 +202,8 @@ def _grouped(
     bias: Tensor | None,
     group_list: Tensor,
     counts: bool,
-    scale: Tensor | None = None,
-    token_scale: Tensor | None = None,
+    scale: Tensor | None,
+    token_scale: Tensor | None,
 ) -> Tensor:
     """Rows of `x` (m, k) in groups, each times a matrix of its own of `weight` (experts, k, n)."""
     experts = op.dim(weight, 0)

@@ -8,8 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
-from pinnace.graph.failures import Unsupported
-from pinnace.graph.room import room, span
+from pinnace.graph.failures import Unsupported, room, span
 from pinnace.ops.mindspore.array import counting, repeated
 from pinnace.ops.mindspore.linalg import flipped, identity, solved, triangle
 from pinnace.ops.table import Tensor, primitive

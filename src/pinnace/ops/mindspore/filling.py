@@ -7,8 +7,7 @@ import math
 import numpy as np
 
 from pinnace.graph.builder import Builder
-from pinnace.graph.failures import RankUnknown, Unsupported
-from pinnace.graph.room import room, span
+from pinnace.graph.failures import RankUnknown, Unsupported, room, span
 from pinnace.ops import binding
 from pinnace.ops.mindspore.array import as_declared, counting, filled
 from pinnace.ops.table import Dims, Dtype, Tensor, primitive, primitives

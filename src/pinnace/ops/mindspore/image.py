@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pinnace.graph.builder import Builder
-from pinnace.graph.failures import Unsupported
-from pinnace.graph.room import room
+from pinnace.graph.failures import Unsupported, room
 from pinnace.ops import binding
 from pinnace.ops.mindspore.conv import reached, window
 from pinnace.ops.table import Dims, Ints, Tensor, Tensors, formulas, primitive, primitives
@@ -149,8 +148,8 @@ def deformable_offsets(
     tops = _tap_places(rows, kernel_h, strides[2], pads[0], dilations[2])
     lefts = _tap_places(columns, kernel_w, strides[3], pads[2], dilations[3])
     dtype = op.dtype(x).numpy()
-    grid_y = _as_grid(op, along_y + tops[:, None].astype(dtype), height)
-    grid_x = _as_grid(op, along_x + lefts[None].astype(dtype), width)
+    grid_y = _as_grid(along_y + tops[:, None].astype(dtype), height)
+    grid_x = _as_grid(along_x + lefts[None].astype(dtype), width)
     grid = op.Concat(*(op.Unsqueeze(g, [-1]) for g in (grid_x, grid_y)), axis=-1)
     images = op.reshape(x, [batch * groups, channels // groups, height, width])
     taken = op.GridSample(images, grid, mode="linear", padding_mode="zeros", align_corners=1)
@@ -165,7 +164,7 @@ def _tap_places(count: int, kernel: int, step: int, pad: int, hole: int) -> npt.
     return (np.arange(count)[:, None] * step - pad + np.arange(kernel)[None] * hole).reshape(-1)
 
 
-def _as_grid(op: Builder, places: Tensor, length: int) -> Value:
+def _as_grid(places: Tensor, length: int) -> Value:
     """Pixels as GridSample counts them with align_corners: -1 is the first pixel, 1 the last."""
     return places * (2.0 / max(length - 1, 1)) - 1.0
 

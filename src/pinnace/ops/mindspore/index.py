@@ -10,8 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
-from pinnace.graph.failures import Unsupported
-from pinnace.graph.room import room
+from pinnace.graph.failures import Unsupported, room
 from pinnace.ops import binding
 from pinnace.ops.mindspore.array import along, counting, filled, places
 from pinnace.ops.mindspore.math import beside

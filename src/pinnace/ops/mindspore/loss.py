@@ -7,8 +7,7 @@ from typing import Literal
 import numpy as np
 
 from pinnace.graph.builder import Builder
-from pinnace.graph.failures import Unsupported
-from pinnace.graph.room import room
+from pinnace.graph.failures import Unsupported, room
 from pinnace.ops.mindspore.arithmetic import squared_difference, xlogy
 from pinnace.ops.mindspore.array import counting
 from pinnace.ops.mindspore.math import log1p, promoted

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pinnace.graph.builder import Builder
-from pinnace.graph.failures import Unsupported
-from pinnace.graph.room import room
+from pinnace.graph.failures import Unsupported, room
 from pinnace.ops.layout import channels_back, channels_first
 from pinnace.ops.mindspore.conv import layout_of
 from pinnace.ops.mindspore.reduce import variance

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from pinnace.graph.builder import Builder
-from pinnace.graph.failures import Unsupported
-from pinnace.graph.room import room, span
+from pinnace.graph.failures import Unsupported, room, span
 from pinnace.graph.windows import reach, same_pads
 from pinnace.ops import binding
 from pinnace.ops.mindspore.array import END, counting, padded

@@ -10,8 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
-from pinnace.graph.failures import Unsupported
-from pinnace.graph.room import room, span
+from pinnace.graph.failures import Unsupported, room, span
 from pinnace.ops.mindspore.array import counting, places
 from pinnace.ops.mindspore.slicing import split_into
 from pinnace.ops.table import Ints, Tensor, primitive

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pinnace.graph.builder import Builder
-from pinnace.graph.room import room
+from pinnace.graph.failures import room
 from pinnace.ops.layout import channels_back, channels_first
 from pinnace.ops.mindspore.conv import layout_of
 from pinnace.ops.table import Dims, Floats, Ints, Tensor, primitive, primitives

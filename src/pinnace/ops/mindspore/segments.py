@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
-from pinnace.graph.room import room
+from pinnace.graph.failures import room
 from pinnace.ops.mindspore.array import counting, filled, places
 from pinnace.ops.mindspore.index import scattered_nd
 from pinnace.ops.mindspore.math import beside

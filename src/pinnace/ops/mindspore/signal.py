@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pinnace.graph.builder import Builder
-from pinnace.graph.failures import Unsupported
-from pinnace.graph.room import room, span
+from pinnace.graph.failures import Unsupported, room, span
 from pinnace.ops.mindspore.array import as_declared, padded, roll
 from pinnace.ops.mindspore.math import floating
 from pinnace.ops.table import Dtype, Ints, Tensor, primitive, primitives

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pinnace.graph.builder import Builder
-from pinnace.graph.failures import Unsupported
-from pinnace.graph.room import span
+from pinnace.graph.failures import Unsupported, span
 from pinnace.ops import binding
 from pinnace.ops.mindspore.array import END, places
 from pinnace.ops.table import Arguments, Dims, Ints, Tensor, Tensors, primitive

@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pinnace.graph.builder import Builder
-from pinnace.graph.failures import Unsupported
-from pinnace.graph.room import span
+from pinnace.graph.failures import Unsupported, span
 from pinnace.ops.mindspore.array import repeated
 from pinnace.ops.mindspore.math import floating
 from pinnace.ops.table import Tensor, Tensors, primitive, primitives

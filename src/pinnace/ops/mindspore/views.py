@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.graph.room import room
+from pinnace.graph.failures import room
 from pinnace.ops.builder import LoweringBuilder
 from pinnace.ops.mindspore import index
 from pinnace.ops.mindspore.array import places

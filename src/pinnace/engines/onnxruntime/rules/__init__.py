@@ -24,7 +24,7 @@ from pinnace.engines.onnxruntime.rules.norm import (
     scaled_layer_norm,
 )
 from pinnace.engines.onnxruntime.rules.pool import average_pool
-from pinnace.engines.onnxruntime.rules.product import product_of_three
+from pinnace.engines.onnxruntime.rules.product import product_of_three, sum_of_rows
 from pinnace.engines.onnxruntime.rules.refused import (
     log_of_sigmoid,
     of_exact_sigmoid,
@@ -37,7 +37,6 @@ from pinnace.engines.onnxruntime.rules.refused import (
     signed_steps,
 )
 from pinnace.engines.onnxruntime.rules.softplus import faster_mish, faster_softplus
-from pinnace.engines.onnxruntime.rules.sums import sum_of_rows
 from pinnace.graph.builder import Builder
 from pinnace.graph.editor import Editor
 from pinnace.graph.failures import MISFITS, Unsupported

@@ -7,8 +7,8 @@ import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.constants import constant, floats, ints, number
+from pinnace.graph.failures import room
 from pinnace.graph.matching import is_float32, made_by, permuted, private
-from pinnace.graph.room import room
 
 
 def batch_norm_of_merged(b: Builder, node: ir.Node) -> ir.Value | None:

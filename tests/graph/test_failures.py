@@ -2,8 +2,7 @@
 
 import pytest
 
-from pinnace.graph.failures import Unsupported
-from pinnace.graph.room import room, span
+from pinnace.graph.failures import Unsupported, room, span
 
 
 def test_sizes_of_real_models_pass():
