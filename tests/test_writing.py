@@ -198,6 +198,7 @@ def test_a_conversion_onto_its_own_input_is_refused(model):
 ELSEWHERE = {
     "writing.py": "the rule itself",
     "cache/": "the compile cache has a discipline of its own",
+    "building/partition.py": "into a folder of the compile cache",
     "engines/onnxruntime/export.py": "into a folder of the compile cache",
     "engines/openvino/engine.py": "into a folder of the compile cache",
     "machine/memory.py": "/proc",
