@@ -14,7 +14,15 @@ from pinnace.building.planning import to_target
 from pinnace.errors import ArgumentTypeError, ConfigError, ModelFormatError, warn
 from pinnace.machine.cores import usable_core_count
 from pinnace.options.arguments import check_type, path
-from pinnace.options.context import Context, Parallel, device_numbers, file_of_rank, given_context
+from pinnace.options.context import (
+    Context,
+    Parallel,
+    device_numbers,
+    file_of_rank,
+    files_of_ranks,
+    given_context,
+    main_device,
+)
 from pinnace.options.effects import with_settings
 from pinnace.options.settings import Settings
 from pinnace.options.table import BUFFER, CHOSEN, RUNNER
@@ -80,6 +88,9 @@ class ModelParallelRunner(BaseModel):
 
     With `isolate = true` each worker is a process of its own. If one ends, because the engine crashed or the
     kernel needed its memory, its prediction raises `DeviceUnavailableError`, and the process is restarted.
+
+    With `ranks = 2` the model is what `pinnace shard -n 2` wrote, and its path that of rank 0's file: each
+    rank is a process, and all compute each prediction. If one fails or ends, all are started again.
 
     `context.parallel.workers_num` is the number of workers of each device. If it is 0, it is the number with
     the best throughput that `pinnace tune` measured for the model on this machine, otherwise the number of
@@ -172,6 +183,10 @@ class ModelParallelRunner(BaseModel):
             actors = cluster.workers(model, context, parallel, settings, limit, batching)
             self._run_elsewhere(actors, actors.replicas.devices)
             return
+        ranks = settings.number("runner", "ranks")
+        if ranks:
+            self._run_in_ranks(model, ranks, context, settings, limit, batching)
+            return
         target_of = partial(partial, to_target, context, parallel.workers_num)
         spec, *others = (
             open_model(model, None, target_of(device_id=number), settings, settings.keep)
@@ -194,6 +209,31 @@ class ModelParallelRunner(BaseModel):
                 f"that this process may use: predictions will wait for each other"
             )
         self._start(spec, workers, limit, batching, others)
+
+    def _run_in_ranks(
+        self,
+        model: str | Buffer,
+        ranks: int,
+        context: Context,
+        settings: Settings,
+        limit: int,
+        batching: Batching | None,
+    ) -> None:
+        parallel = context.parallel
+        refused = {
+            "a model in memory": not isinstance(model, str),
+            "devices other than the CPU": main_device(context) != "cpu",
+            "workers_num, as ranks run one request at a time": parallel.workers_num > 1,
+            "isolate, as ranks are processes": settings.get("runner", "isolate") == "true",
+        }
+        for what, given in refused.items():
+            if given:
+                raise ConfigError(f"[runner] ranks: not with {what}")
+        from pinnace.serving.ranks import workers as ranked
+
+        files = files_of_ranks(str(model), ranks)
+        target = open_model(files[0], None, partial(to_target, context, ranks), settings).target
+        self._run_elsewhere(ranked(files, target, settings, limit, batching), [f"{ranks} ranks"])
 
     def _run_elsewhere(self, workers: ReplicaWorkerPool, devices: Sequence[str]) -> None:
         self._run_on(workers, ", ".join(devices), facts={"memory": workers.replicas.memory})

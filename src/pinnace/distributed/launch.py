@@ -111,13 +111,7 @@ def _by_agent(
     forwards: list[threading.Thread] = []
     try:
         for rank, host in enumerate(where):
-            variables = {
-                "RANK": str(rank),
-                "WORLD_SIZE": str(len(where)),
-                "MASTER_ADDR": address,
-                "MASTER_PORT": str(port),
-                **({COMMUNICATOR: communication} if communication else {}),
-            }
+            variables = _variables(rank, len(where), address, port, communication)
             own = _command(rank, command)
             if is_local(host):
                 started.append(_start(own, {**variables, SECRET: secret}))
@@ -131,6 +125,22 @@ def _by_agent(
         _end(started)
     _join(forwards)
     return status
+
+
+def _variables(rank: int, ranks: int, address: str, port: int, communication: str) -> dict[str, str]:
+    return {
+        "RANK": str(rank),
+        "WORLD_SIZE": str(ranks),
+        "MASTER_ADDR": address,
+        "MASTER_PORT": str(port),
+        **({COMMUNICATOR: communication} if communication else {}),
+    }
+
+
+def variables_here(ranks: int) -> list[dict[str, str]]:
+    """Return the variables of each rank of a job on this machine, which has sockets and its own secret."""
+    secret, port = {SECRET: token_hex(16)}, _free_port()
+    return [_variables(rank, ranks, "127.0.0.1", port, "sockets") | secret for rank in range(ranks)]
 
 
 def _rendezvous(where: Sequence[str]) -> tuple[str, int]:

@@ -241,3 +241,18 @@ def file_of_rank(path: str, context: Context | None) -> str:
     stem, suffix = os.path.splitext(path)
     parts = (f"{stem}{joint}{rank}{suffix}" for joint in ("", "_"))
     return next(filter(os.path.exists, parts), path)
+
+
+def files_of_ranks(path: str, ranks: int) -> list[str]:
+    """Return the files of all ranks, of which `path` is rank 0's: NAME0.mindir or NAME_0.mindir.
+
+    Raises ConfigError if it has another name, or a file is missing.
+    """
+    stem, suffix = os.path.splitext(path)
+    files = [f"{stem.removesuffix('0')}{rank}{suffix}" for rank in range(ranks)]
+    if files[0] != path:
+        raise ConfigError(f"ranks: {path} is not the file of rank 0, whose name ends with 0")
+    missing = [file for file in files if not os.path.exists(file)]
+    if missing:
+        raise ConfigError(f"ranks: there is no {missing[0]}, the file of one of {ranks} ranks")
+    return files

@@ -304,6 +304,7 @@ SECTIONS: Mapping[str, Section] = {
                 "max_queue": "requests that may wait; 0: no limit",
                 "max_batch_size": "rows of waiting requests that are computed together",
                 "max_queue_delay_us": "microseconds that the first of them waits for others",
+                "ranks": "processes that compute each request together: files NAME_0, NAME_1, ...",
             }.items()
         }
         | {

@@ -152,7 +152,7 @@ class OpenModel:
 
     def _is_brief(self) -> bool:
         """Return True if a run with the shapes of the warm-up surely takes less time than a handover."""
-        here = self.settings.device == "cpu" and not self.settings.isolate
+        here = self.settings.device == "cpu" and not (self.settings.isolate or self.settings.ranks)
         measured = 0 < self.warm_ms < _HANDOVER * 1e3
         return here and measured and self.runner.get_model_info(BY_SHAPES) == "yes"
 

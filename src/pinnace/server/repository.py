@@ -18,6 +18,7 @@ from typing import Any
 
 from pinnace.errors import ConfigError, PinnaceError, PredictTimeoutError
 from pinnace.log import ERROR, INFO, Log
+from pinnace.options.context import files_of_ranks
 from pinnace.ranking import read as read_labels
 from pinnace.server.failures import UnavailableError, UnknownModelError
 from pinnace.server.metrics import Metrics
@@ -233,7 +234,7 @@ class Repository:
         path = _versions(entry.place)[version]
         settings = self._settings.read(entry.place / _SETTINGS) if entry.place.is_dir() else self._settings
         settings = settings.overridden(entry.config) if entry.config else settings
-        await self._make_room(path.stat().st_size)
+        await self._make_room(path.stat().st_size * max(1, settings.ranks))
         loop = asyncio.get_running_loop()
         make = partial(_opened, entry.name, version, path, settings, self.metrics)
         try:
@@ -295,7 +296,14 @@ def _versions(place: Path) -> dict[str, Path]:
 
 
 def _model_in(folder: Path) -> Path | None:
-    """Return the model file of a folder: `model.*`, or the only one."""
+    """Return the model file of a folder: `model.*`, the only one, or rank 0's if all are ranks'."""
     files = sorted(file for file in folder.iterdir() if file.suffix in SUFFIXES and file.is_file())
     named = [file for file in files if file.name.removesuffix(file.suffix) in ("model", "model_graph")]
-    return (named or files)[0] if len(named or files) == 1 or named else None
+    return (named or files)[0] if len(files) == 1 or named or _are_ranks(files) else None
+
+
+def _are_ranks(files: list[Path]) -> bool:
+    try:
+        return {str(file) for file in files} == {*files_of_ranks(str(files[0]), len(files))}
+    except (ConfigError, IndexError):
+        return False

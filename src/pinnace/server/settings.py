@@ -30,7 +30,9 @@ class ModelSettings:
     number of predictions before a model is ready; `default_priority` is the priority of requests that name
     none. `max_batch_size` above 1 batches waiting requests up to that many rows; the first of them waits up
     to `max_queue_delay_us` microseconds for others. With `isolate` each worker is a process of its own, whose
-    end is an error for its request only. Texts are computed in batches of at most `max_batch_tokens`.
+    end is an error for its request only. With `ranks` the folder has a file for each rank of a model,
+    which are processes that compute each request together. Texts are computed in batches of at most
+    `max_batch_tokens`.
     """
 
     engine: str = ""
@@ -47,6 +49,7 @@ class ModelSettings:
     warm_up: int = 3
     config: str = ""
     isolate: bool = False
+    ranks: int = 0
     max_batch_tokens: int = 512
 
     def read(self, file: Path) -> ModelSettings:
@@ -94,13 +97,15 @@ class ModelSettings:
             (device, "provider", self.engine, "engine"),
             (device, "precision_mode", self.precision, "precision"),
             (context.cpu, "thread_num", self.threads, "threads"),
-            (parallel, "workers_num", self.workers, "workers"),
+            (parallel, "workers_num", 0 if self.ranks else self.workers, "workers"),
             (parallel, "device_ids", list(self.device_ids), "device_ids"),
             (parallel, "config_path", self.config, "config"),
         ):
             if value:
                 _set(group, name, value, key)
         runner = {"max_queue": str(self.queue), "isolate": str(self.isolate).lower()}
+        if self.ranks:
+            runner["ranks"] = str(self.ranks)
         if self.max_batch_size > 1:
             runner["max_batch_size"] = str(self.max_batch_size)
             runner["max_queue_delay_us"] = str(self.max_queue_delay_us)

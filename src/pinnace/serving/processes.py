@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
@@ -54,6 +54,8 @@ class ProcessReplica(Replica):
     def __init__(self, device: str, message: Message) -> None:
         super().__init__(device)
         self._message = message
+        self.variables: Mapping[str, str] = {}
+        """What its environment has beside that of this process."""
         self._lock = threading.Lock()  # of `_process`, which `end` looks for at any time
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -101,6 +103,7 @@ class ProcessReplica(Replica):
         try:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-c", _CHILD, json.dumps(start)],
+                env={**os.environ, **self.variables},
                 stdin=subprocess.DEVNULL,
                 stderr=printed,
                 pass_fds=[*sockets.values(), stderr, *(d for pair in descriptors for d in pair)],
