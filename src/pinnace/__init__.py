@@ -32,18 +32,18 @@ from pinnace.errors import (
 )
 from pinnace.options.context import Context
 from pinnace.options.devices import AscendDeviceInfo, CPUDeviceInfo, DeviceInfo, GPUDeviceInfo
-from pinnace.tensors import memory
+from pinnace.tensors import device_memory
 from pinnace.tensors.tensor import Arrays, Outputs, Tensor, TensorMeta
 from pinnace.types import DataType, Format, ModelGroupFlag, ModelType
 
 
-def _place(kind: str, number: int) -> memory.DeviceMemory:
+def _place(kind: str, number: int) -> device_memory.DeviceMemory:
     from pinnace.engines import devices  # few processes have devices
 
     return devices.place(kind, number)
 
 
-memory.register_opener(_place)
+device_memory.register_opener(_place)
 
 __version__ = "0.1.0"
 

@@ -114,7 +114,7 @@ def fakes(monkeypatch, tmp_path):
     made = {"onnxruntime": Fake("onnxruntime", SLOW), "openvino": Fake("openvino", FAST)}
     monkeypatch.setenv("PINNACE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(tuning, "served", CLOCK.served)
-    monkeypatch.setattr("pinnace.bench.rounding._milliseconds", CLOCK.milliseconds)
+    monkeypatch.setattr("pinnace.bench.mixed_precision._milliseconds", CLOCK.milliseconds)
     monkeypatch.setattr(engines, "choose", lambda target, *_: made[target.provider or "onnxruntime"])
     monkeypatch.setattr(engines, "installed", lambda: dict.fromkeys(made, "1.0"))
     for module in ("cache.model", "building.planning", "api.runner", "machine.cores"):

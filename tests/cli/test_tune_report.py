@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pinnace.bench.rounding import Tried
+from pinnace.bench.mixed_precision import Tried
 from pinnace.bench.tuning import Outcome
 from pinnace.cache.tuning import Configuration, Measurement, Tuning
 from pinnace.cli.tune_report import MADE_UP, NOT_STORED, as_json, conclusion, show, show_forms

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import pinnace
-from pinnace.engines.onnxruntime import device_errors, memory, providers
+from pinnace.engines.onnxruntime import device_errors, device_memory, providers
 from pinnace.errors import ConfigError, DataMismatchError, DeviceUnavailableError, PinnaceWarning
 from pinnace.machine import accelerators as hardware
 
@@ -217,7 +217,7 @@ def test_weights_are_exchanged_on_the_device(sessions, path, tmp_path):
 @pytest.mark.parametrize("kind", ["gpu", "ascend"])
 def test_tensors_on_a_device(sessions, path, monkeypatch, kind):
     """As on a real device, but for its memory, which is the host's."""
-    monkeypatch.setattr(memory, "_DEVICES", {"gpu": "cpu", "ascend": "cpu"})
+    monkeypatch.setattr(device_memory, "_DEVICES", {"gpu": "cpu", "ascend": "cpu"})
     x = pinnace.Tensor(X, device=f"{kind}:0")
     y = pinnace.Tensor(shape=[1, 4], dtype=pinnace.DataType.FLOAT32, device=f"{kind}:0")
     assert x.device == f"{kind}:0"

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 import pinnace
 from pinnace import DataType, Tensor
-from pinnace.engines.onnxruntime.memory import OrtArray, OrtDeviceMemory
+from pinnace.engines.onnxruntime.device_memory import OrtArray, OrtDeviceMemory
 from pinnace.errors import (
     ArgumentTypeError,
     DataMismatchError,

@@ -17,7 +17,7 @@ from pinnace.errors import ArgumentValueError, warn
 if TYPE_CHECKING:
     from pinnace import ModelParallelRunner
     from pinnace.api.cache import Configuration, Tuning
-    from pinnace.bench.rounding import Tried
+    from pinnace.bench.mixed_precision import Tried
     from pinnace.bench.tuning import Outcome, Subject
     from pinnace.types import Array
 
@@ -112,7 +112,7 @@ def _compare(
     numbers: tuple[list[int], list[int]], seconds: float, max_error: float | None, max_latency: float | None,
 ) -> None:  # fmt: skip
     """Find the forms within `max_error`, and measure all ways to run the model."""
-    from pinnace.bench.rounding import Search
+    from pinnace.bench.mixed_precision import Search
     from pinnace.bench.tuning import FEWER, compete
     from pinnace.cli.console import note
     from pinnace.cli.tune_report import MADE_UP

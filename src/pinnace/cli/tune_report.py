@@ -13,7 +13,7 @@ from pinnace.quantization.scheme import QuantizationScheme
 
 if TYPE_CHECKING:
     from pinnace.api.cache import Measurement, Tuning
-    from pinnace.bench.rounding import Tried
+    from pinnace.bench.mixed_precision import Tried
     from pinnace.bench.tuning import Outcome
 
 MADE_UP = "inputs are made up"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.graph import integers
+from pinnace.graph import shape_data
 from pinnace.graph.evaluate import evaluated
 from pinnace.graph.nodes import DOMAIN
 
@@ -34,7 +34,7 @@ def fold(node: ir.Node, opset: int) -> bool:
     if node.op_type == "Constant" and not node.domain:
         tensor = ir.convenience.get_const_tensor(node.outputs[0])
         return tensor is not None and _give(node.outputs[0], tensor)
-    exact = integers.exact(node.outputs[0])
+    exact = shape_data.exact(node.outputs[0])
     if exact is not None:
         return _give(node.outputs[0], exact)
     known = [_is_small(x) for x in node.inputs if x is not None]  # of all: rules ask for them, too

@@ -11,7 +11,7 @@ from pinnace.engines.protocol import Engine
 from pinnace.errors import DeviceUnavailableError
 from pinnace.options.devices import ENGINES
 from pinnace.options.target import Target
-from pinnace.tensors.memory import DeviceMemory
+from pinnace.tensors.device_memory import DeviceMemory
 
 _MISSING = {
     "gpu": "an NVIDIA GPU with its driver (nvidia-smi shows it)",
@@ -29,7 +29,7 @@ def choose(target: Target, model: str) -> Engine:
 
 def memory(target: Target) -> DeviceMemory:
     """Return the memory of an accelerator or a simulated one. Raises DeviceUnavailableError."""
-    from pinnace.engines.onnxruntime.memory import OrtDeviceMemory
+    from pinnace.engines.onnxruntime.device_memory import OrtDeviceMemory
 
     if target.device != "cpu":
         _check_available(target, "", ", or omit device to keep the data in host memory")

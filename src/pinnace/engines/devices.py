@@ -10,7 +10,7 @@ from pinnace.machine.cgroup import cpu_quota, usable_memory
 from pinnace.machine.cores import allowed_cores
 from pinnace.machine.simulation import KINDS, counts, simulated
 from pinnace.options.target import Target
-from pinnace.tensors.memory import DeviceMemory
+from pinnace.tensors.device_memory import DeviceMemory
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import onnx_ir as ir
 
 from pinnace import bounds
-from pinnace.graph import integers
+from pinnace.graph import shape_data
 from pinnace.graph.inference import infer, opset_of
 from pinnace.graph.walk import inner_graphs, nodes
 from pinnace.weights.source import size_of
@@ -190,5 +190,5 @@ def _max_elements(node: ir.Node, inputs: Sequence[float]) -> float:
 
 def _constant_shape(value: ir.Value | None) -> list[float] | None:
     """Return the elements of a shape that is a constant in the file, each at least 1; else None."""
-    known = integers.exact(value)
+    known = shape_data.exact(value)
     return None if known is None else [max(float(n), 1.0) for n in known.reshape(-1)]

@@ -7,7 +7,7 @@ from contextlib import suppress
 import onnx
 import onnx_ir as ir
 
-from pinnace.graph import integers
+from pinnace.graph import shape_data
 from pinnace.graph.failures import RankUnknown, Unsupported
 from pinnace.graph.walk import inner_graphs
 
@@ -48,7 +48,7 @@ class Types:
         """Dimensions of a tensor, None where free; Unsupported where not even the rank is known."""
         if x.shape is None:
             infer(x, self.opset)
-        shape = integers.dims_of(x)
+        shape = shape_data.dims_of(x)
         if shape is None:
             raise RankUnknown(f"the rank of {x.name!r} is unknown")
         return shape
@@ -109,12 +109,12 @@ def refine(node: ir.Node, opset: int) -> None:
     try:
         infer_node(node, opset)
     finally:
-        computed = integers.shape_after(node)
+        computed = shape_data.shape_after(node)
         if computed is not None:
             node.outputs[0].shape = _both(node.outputs[0].shape, ir.Shape(computed))
         for output, shape in zip(node.outputs, declared, strict=True):
             output.shape = _both(output.shape, shape)
-        integers.follow(node, opset)
+        shape_data.follow(node, opset)
 
 
 def _both(found: ir.Shape | None, other: ir.Shape | None) -> ir.Shape | None:
@@ -142,7 +142,7 @@ def infer_node(node: ir.Node, opset: int) -> None:
             continue
         if value.dtype is None:
             return
-        types[value.name] = onnx.helper.make_tensor_type_proto(value.dtype.value, integers.dims_of(value))
+        types[value.name] = onnx.helper.make_tensor_type_proto(value.dtype.value, shape_data.dims_of(value))
         with suppress(ir.serde.SerdeError):  # it will hold other values, or the file is damaged
             if (tensor := _tensor(value)) is not None:
                 data[value.name] = tensor
@@ -163,7 +163,7 @@ def _tensor(value: ir.Value) -> onnx.TensorProto | None:
     """Return what a short constant holds, or the integers that are known of another tensor."""
     constant = ir.convenience.get_const_tensor(value)  # of an operator Constant, too
     if constant is None:
-        known = integers.exact(value)
+        known = shape_data.exact(value)
         return None if known is None else onnx.numpy_helper.from_array(known, value.name)
     if constant.size > _MOST:
         return None

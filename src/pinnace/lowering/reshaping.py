@@ -10,10 +10,10 @@ from itertools import combinations
 import onnx_ir as ir
 
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
-from pinnace.graph import integers
+from pinnace.graph import shape_data
 from pinnace.graph.inference import InferenceError, opset_of, refine
-from pinnace.graph.integers import dims_of
 from pinnace.graph.nodes import ORIGIN
+from pinnace.graph.shape_data import dims_of
 from pinnace.graph.traits import Trait, having
 from pinnace.shapes import Shape
 
@@ -152,7 +152,7 @@ def _slopes(node: ir.Node) -> str:
 
 
 def _reshape(node: ir.Node) -> str:
-    have, wanted = dims_of(node.inputs[0]), integers.exact(node.inputs[-1])
+    have, wanted = dims_of(node.inputs[0]), shape_data.exact(node.inputs[-1])
     if len(node.inputs) < 2 or wanted is None or have is None or None in have:
         return ""
     keeps = 0 if node.attributes.get_int("allowzero", 0) else len(have)
@@ -163,7 +163,7 @@ def _reshape(node: ir.Node) -> str:
 
 
 def _gather(node: ir.Node) -> str:
-    size, indices = _dim(node, 0, node.attributes.get_int("axis", 0)), integers.exact(node.inputs[-1])
+    size, indices = _dim(node, 0, node.attributes.get_int("axis", 0)), shape_data.exact(node.inputs[-1])
     if size is None or indices is None:
         return ""
     outside = [i for i in indices.ravel() if not -size <= i < size]

@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from pinnace.engines.protocol import HALF_WEIGHTS
 from pinnace.graph.editor import Editor
-from pinnace.quantization import integers, weights
+from pinnace.quantization import int8, weights
 from pinnace.quantization.operators import Operator, candidates, keep_float32
 from pinnace.quantization.scheme import QuantizationScheme
 
@@ -21,8 +21,8 @@ _REWRITES: dict[str, Callable[[Editor, Operator, QuantizationScheme], None]] = {
     "weights8": weights.in_blocks,
     "held8": weights.hold_in_blocks,
     "weights4": weights.in_blocks,
-    "dynamic8": integers.dynamic,
-    "int8": integers.static,
+    "dynamic8": int8.dynamic,
+    "int8": int8.static,
 }
 
 
@@ -44,7 +44,7 @@ def apply(model: ir.Model, form: QuantizationScheme) -> None:
         apply(model, QuantizationScheme(form.rest, ranges=form.ranges))
 
 
-def hold(model: ir.Model, form: QuantizationScheme, roundings: Mapping[str, integers.Rounding]) -> None:
+def hold(model: ir.Model, form: QuantizationScheme, roundings: Mapping[str, int8.Rounding]) -> None:
     """Write steps from and to integers into a graph, which formats of files have fields for.
 
     `roundings` are those of weights by operator, without the operators that stay as they are. A form "stored"
@@ -54,14 +54,14 @@ def hold(model: ir.Model, form: QuantizationScheme, roundings: Mapping[str, inte
     ends, b = {operator.end.name or "" for operator in changed}, Editor(model, "%quantized")
     for operator in changed:
         if form.method == "int8":
-            integers.static(b, operator, form, roundings[operator.name])
+            int8.static(b, operator, form, roundings[operator.name])
         elif form.method == "dynamic8":
-            integers.dynamic_steps(b, operator, roundings[operator.name])
+            int8.dynamic_steps(b, operator, roundings[operator.name])
         else:
-            integers.stored(b, operator, roundings[operator.name])
+            int8.stored(b, operator, roundings[operator.name])
     for value in [output for node in model.graph for output in node.outputs]:
         if value.name in ends and value.name in form.ranges:
-            integers.through(b, value, form.ranges[value.name])
+            int8.through(b, value, form.ranges[value.name])
     b.finish()
 
 

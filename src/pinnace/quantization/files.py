@@ -16,7 +16,7 @@ from pinnace.lowering.graph import compilable
 from pinnace.options.target import Target
 from pinnace.quantization import hold
 from pinnace.quantization.calibration import Calibration
-from pinnace.quantization.integers import Rounding, channels, rest
+from pinnace.quantization.int8 import Rounding, channels, rest
 from pinnace.quantization.operators import Operator, candidates, normalized, weight_of
 from pinnace.quantization.ranges import Ranges, Samples, corrections, ranges
 from pinnace.quantization.scheme import METHODS, QuantizationScheme

@@ -13,7 +13,7 @@ from pinnace.graph.editor import Editor
 from pinnace.graph.matching import attributes
 from pinnace.lowering.graph import Compilable
 from pinnace.options.target import Target
-from pinnace.quantization.integers import Rounding, rest
+from pinnace.quantization.int8 import Rounding, rest
 from pinnace.quantization.operators import Floats, Operator, candidates, normalized, weight_of
 from pinnace.types import Array, DataType, Port
 

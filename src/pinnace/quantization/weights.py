@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnxruntime.capi._pybind_state import quantize_matmul_4bits, quantize_matmul_8bits
 
 from pinnace.graph.editor import Editor
-from pinnace.quantization.integers import rounded
+from pinnace.quantization.int8 import rounded
 from pinnace.quantization.operators import Operator, held, matrix, put_in_place
 from pinnace.quantization.scheme import QuantizationScheme
 

@@ -15,7 +15,7 @@ from pinnace.errors import ArgumentTypeError, DataMismatchError
 from pinnace.options.arguments import check_type
 from pinnace.shapes import Shape, is_free, takes
 from pinnace.tensors import gears
-from pinnace.tensors.memory import DeviceMemory
+from pinnace.tensors.device_memory import DeviceMemory
 from pinnace.tensors.tensor import Tensor
 from pinnace.types import Array, DataType, Port
 

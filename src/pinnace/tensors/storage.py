@@ -13,7 +13,7 @@ import numpy as np
 
 from pinnace.errors import ArgumentTypeError, ModelStateError, warn
 from pinnace.options.arguments import check_elements, check_sequence, check_type
-from pinnace.tensors.memory import DeviceArray, DeviceMemory
+from pinnace.tensors.device_memory import DeviceArray, DeviceMemory
 from pinnace.types import Array, DataType, Format, Port
 
 

@@ -13,7 +13,7 @@ from pinnace.errors import ArgumentTypeError, ArgumentValueError, DataMismatchEr
 from pinnace.escaping import shown
 from pinnace.options.arguments import check_type
 from pinnace.shapes import named
-from pinnace.tensors.memory import DeviceMemory, device_memory
+from pinnace.tensors.device_memory import DeviceMemory, device_memory
 from pinnace.tensors.storage import Kind, Storage, check_shape
 from pinnace.types import Array, DataType, Format, Port
 

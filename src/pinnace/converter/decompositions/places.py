@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.converter.rules import operators
-from pinnace.graph import integers
+from pinnace.graph import shape_data
 from pinnace.graph.builder import Builder, Operand
 from pinnace.graph.failures import Unsupported
 from pinnace.ops.table import Tensor
@@ -134,7 +134,7 @@ def _repeated(op: Builder, size: int | Tensor, before: int, after: int, mode: st
 
 def Reshape(op: Builder, data: Tensor, shape: Tensor, allowzero: int = 0) -> Tensor:
     """A Reshape that says the dimensions at whose place 0 stands."""
-    found = integers.dims(shape)
+    found = shape_data.dims(shape)
     if found is None or allowzero or 0 not in found:
         raise Unsupported("keeps several dimensions known only at run time: fix them by shapes of the inputs")
     parts = [

@@ -13,7 +13,7 @@ from pinnace.converter.rules import rule
 from pinnace.converter.rules.int32 import in_int32
 from pinnace.converter.rules.layout import IMAGE, image_format, nchw, nhwc
 from pinnace.converter.rules.shapes import declared_dims
-from pinnace.graph import integers
+from pinnace.graph import shape_data
 from pinnace.graph.failures import Unsupported
 from pinnace.ops.table import Ints, Tensor
 from pinnace.ops.values import Value
@@ -67,7 +67,7 @@ def _exact_size(
     at = [over.index(axis) for axis in (2, 3)]
     if not by_scale:
         assert sizes is not None
-        found = integers.dims(sizes) or (None,) * len(over)
+        found = shape_data.dims(sizes) or (None,) * len(over)
         if any(found[i] != dims[a] for i, a in enumerate(over) if a < 2):
             raise Unsupported("resizes more than height and width")
         whole = tuple(n for i in at if (n := found[i]) is not None)

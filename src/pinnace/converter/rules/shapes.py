@@ -14,7 +14,7 @@ from pinnace.converter.primitives import Primitives
 from pinnace.converter.rules import rule
 from pinnace.converter.rules.int32 import from_int32, in_int32, reshaped
 from pinnace.converter.rules.layout import joined, transposed
-from pinnace.graph import integers
+from pinnace.graph import shape_data
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.ops.table import Ints, Tensor
@@ -243,7 +243,7 @@ def ConstantOfShape(op: Primitives, shape: Tensor, value: Value = None) -> Tenso
 
 def _target(op: Primitives, data: Tensor, shape: Tensor, allowzero: int) -> Value:
     """The shape of a Reshape: 0 stands for the dimension at its place, in Lite's primitive, too."""
-    found = integers.dims(shape)
+    found = shape_data.dims(shape)
     fixed = declared_shape(op) if op.known(shape) is None else None
     if found is None or fixed is not None:
         return fixed or shape
@@ -260,7 +260,7 @@ def _target(op: Primitives, data: Tensor, shape: Tensor, allowzero: int) -> Valu
 
 def _without_zeros(shape: Tensor) -> bool:
     """True where some dimensions of a shape are known, and none of these is zero."""
-    found = integers.dims(shape)
+    found = shape_data.dims(shape)
     return found is not None and 0 not in found
 
 

@@ -33,7 +33,7 @@ from pinnace.distributed.shard.costs import (
 )
 from pinnace.distributed.shard.products import plain_transposes, prepare_products
 from pinnace.errors import ConfigError, UnsupportedModelError, UnsupportedPrimitive
-from pinnace.graph import integers
+from pinnace.graph import shape_data
 from pinnace.graph.constants import array
 from pinnace.graph.editor import Editor
 from pinnace.graph.nodes import DOMAIN
@@ -286,7 +286,7 @@ def _fold(model: ir.Model) -> None:
     """Write sizes that the graph computes from fixed shapes as constants."""
     b = Editor(model, "%known")
     for node in list(model.graph):
-        known = integers.exact(node.outputs[0]) if len(node.outputs) == 1 else None
+        known = shape_data.exact(node.outputs[0]) if len(node.outputs) == 1 else None
         if known is not None and not node.outputs[0].is_graph_output():
             node.outputs[0].replace_all_uses_with(b.constant(known))
             model.graph.remove(node, safe=True)

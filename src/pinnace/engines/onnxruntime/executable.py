@@ -14,7 +14,7 @@ import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
 from pinnace.engines.onnxruntime import device_errors, providers, session
-from pinnace.engines.onnxruntime.memory import FAILURES, ONNX_BFLOAT16, OrtArray
+from pinnace.engines.onnxruntime.device_memory import FAILURES, ONNX_BFLOAT16, OrtArray
 from pinnace.engines.protocol import Execution, State
 from pinnace.errors import EngineError
 from pinnace.options.target import Target

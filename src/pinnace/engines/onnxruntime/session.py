@@ -12,7 +12,7 @@ import onnxruntime as ort
 
 from pinnace.engines.forks import never_freed_by_forks
 from pinnace.engines.onnxruntime import providers
-from pinnace.engines.onnxruntime.memory import FAILURES as FAILURES
+from pinnace.engines.onnxruntime.device_memory import FAILURES as FAILURES
 from pinnace.machine.processor import sixteen_bit_types, sums_of_bytes_overflow
 from pinnace.options.target import Target
 from pinnace.types import Array

@@ -14,7 +14,6 @@ import onnx_ir as ir
 
 from pinnace.engines.onnxruntime.rules.attention import attention
 from pinnace.engines.onnxruntime.rules.gelu import gelu
-from pinnace.engines.onnxruntime.rules.integers import activation_of_integers, bias_of_integers
 from pinnace.engines.onnxruntime.rules.norm import (
     batch_norm_of_merged,
     group_norm,
@@ -25,6 +24,7 @@ from pinnace.engines.onnxruntime.rules.norm import (
 )
 from pinnace.engines.onnxruntime.rules.pool import average_pool
 from pinnace.engines.onnxruntime.rules.product import product_of_three, sum_of_rows
+from pinnace.engines.onnxruntime.rules.quantized import activation_of_integers, bias_of_integers
 from pinnace.engines.onnxruntime.rules.refused import (
     log_of_sigmoid,
     of_exact_sigmoid,

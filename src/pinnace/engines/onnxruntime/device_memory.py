@@ -33,7 +33,7 @@ ONNX_BFLOAT16 = 16
 
 
 class OrtDeviceMemory(NamedTuple):
-    """See `pinnace.tensors.memory.DeviceMemory`. A simulated device's arrays are in host memory."""
+    """See `pinnace.tensors.device_memory.DeviceMemory`. A simulated device's arrays are in host memory."""
 
     name: str
     device: str
@@ -109,7 +109,7 @@ class _Block:
 
 @dataclass(frozen=True, eq=False)
 class OrtArray:
-    """See `pinnace.tensors.memory.DeviceArray`."""
+    """See `pinnace.tensors.device_memory.DeviceArray`."""
 
     block: _Block
     shape: tuple[int, ...]

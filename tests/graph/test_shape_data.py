@@ -5,7 +5,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from pinnace.graph.integers import shape_after
+from pinnace.graph.shape_data import shape_after
 
 
 def after(dims, wanted, operator="Expand", attributes=""):
