@@ -59,6 +59,24 @@ def test_an_argument_that_is_not_given_is_mindspores_default():
     assert differ == {name for names in others for name in names.split()}
 
 
+MAY_BE_TENSORS = {*["alpha", "beta", "crops", "margin", "off_value", "on_value", "paddings", "step", "value"]}
+"""Numbers by default that the run may compute."""
+
+
+def test_an_argument_that_must_be_known_is_refused_where_only_the_run_knows_it():
+    b, compared = LoweringBuilder(Layout.NCHW), 0
+    for p in [field for row in rows() for one in row._parameters for field in one.fields or (one,)]:
+        if type(p.default) not in (bool, int, float, str, tuple):
+            continue
+        if p.convert is None:
+            assert p.name in MAY_BE_TENSORS
+            continue
+        compared += 1
+        with pytest.raises(Unsupported, match="must be known before the run"):
+            p.convert(b, _input((1,)))
+    assert compared > 800
+
+
 def _is(parameter, default) -> bool:
     if isinstance(parameter.convert, partial):  # a table, and the default is what stands in it
         (table,) = parameter.convert.args

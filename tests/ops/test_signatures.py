@@ -115,6 +115,7 @@ def test_signatures():
     assert pool.defaults["pad_mode"] == {"VALID": 2}
     assert signatures.find(Dialect.LITE, "LSTM").defaults["zoneout_cell"] == 0
     assert signatures.find(Dialect.LITE, "Conv2D") is None
+    assert list(signatures.find(Dialect.MINDSPORE, "ACos").inputs) == ["input"]  # the first of all
 
 
 @pytest.mark.parametrize(
@@ -193,6 +194,8 @@ def test_an_argument_that_would_be_dropped_is_refused(b):
         lowered(b, Dialect.MINDSPORE, "Embedding", given)
     with pytest.raises(Unsupported, match="has 3 inputs, but only 2 are known"):
         lowered(b, Dialect.MINDSPORE, "Mul", [table, table, table])
+    with pytest.raises(Unsupported, match="has 2 inputs, but only 1 are known"):
+        lowered(b, Dialect.MINDSPORE, "DataFormatDimMap", [ids, table])
 
 
 def test_inputs_after_those_by_position_come_by_name(b):
