@@ -147,6 +147,7 @@ def test_each_model_does_what_it_is_for(running, serving, simple):
         ({"input": "\ud800"}, 400, "surrogate"),
         ({"input": ["a"] * 2049}, 413, "2049 texts"),
         ({"input": [[5]] * 2049}, 413, "2049 texts"),
+        ({"input": [[5] * ((1 << 17) + 1)]}, 413, "131072 characters or tokens"),
         ({"input": "a" * ((1 << 17) + 1)}, 413, "131072 characters"),
         ({"input": ["a" * (1 << 17)] * 33}, 413, "together 4194304"),
         ({"encoding_format": "int8"}, 400, "encoding_format must be float or base64"),

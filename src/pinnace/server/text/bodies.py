@@ -16,7 +16,7 @@ from pinnace.server.text.pooling import Floats
 _TEXTS = 2048
 """Texts of a request, as many as OpenAI takes."""
 _CHARACTERS, _ALL_CHARACTERS = 1 << 17, 1 << 22
-"""Characters of a text, and of all, which the tokenizer reads before it cuts texts."""
+"""Characters or tokens of a text, and of all: the tokenizer reads a text before it cuts it."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,8 @@ class RankingRequest:
             raise RequestError("top_n must be a whole number of at least 1")
         if not isinstance(wanted, bool):
             raise RequestError("return_documents must be true or false")
-        _check([query, *documents], len(documents), len(documents) * len(query))
+        _check_texts([query])
+        _check_texts(documents, len(documents) * len(query))
         return cls(given["model"], query, documents, top or len(documents), wanted)
 
     @property
@@ -108,32 +109,33 @@ def _inputs(found: Any) -> tuple[list[str], list[list[int]]]:
     if many and all(type(one) is int for one in many):
         many = [many]
     if many and all(isinstance(one, str) for one in many):
-        _check(many, len(many))
+        _check_texts(many)
         return many, []
     if not many or not all(isinstance(one, list) and all(type(id_) is int for id_ in one) for one in many):
         raise RequestError("input must be a text, a list of tokens, or a list of either")
-    if len(many) > _TEXTS:
-        raise _too_many(len(many))
+    _check_sizes(many)
     return [], many
 
 
-def _check(texts: list[str], count: int, more: int = 0) -> None:
-    """Raise TooLargeError for texts that are too many or too long, and RequestError for what is no text."""
-    sizes = [len(text) for text in texts]
-    if count > _TEXTS:
-        raise _too_many(count)
-    if max(sizes) > _CHARACTERS or sum(sizes) + more > _ALL_CHARACTERS:
-        raise TooLargeError(
-            f"texts have at most {_CHARACTERS} characters, and those of a request together {_ALL_CHARACTERS}"
-        )
+def _check_texts(texts: list[str], more: int = 0) -> None:
+    """Raise as `_check_sizes` does, and RequestError for what is no text."""
+    _check_sizes(texts, more)
     try:
         "".join(texts).encode()
     except UnicodeEncodeError:
         raise RequestError("a text has half a surrogate pair, which is no character") from None
 
 
-def _too_many(count: int) -> TooLargeError:
-    return TooLargeError(f"the request has {count} texts: at most {_TEXTS} are taken at once")
+def _check_sizes(texts: Sequence[str | list[int]], more: int = 0) -> None:
+    """Raise TooLargeError for texts that are too many or too long; `more` is what stands before them."""
+    if len(texts) > _TEXTS:
+        raise TooLargeError(f"the request has {len(texts)} texts: at most {_TEXTS} are taken at once")
+    sizes = [len(text) for text in texts]
+    if max(sizes) > _CHARACTERS or sum(sizes) + more > _ALL_CHARACTERS:
+        raise TooLargeError(
+            f"texts have at most {_CHARACTERS} characters or tokens, and those of a request together "
+            f"{_ALL_CHARACTERS}"
+        )
 
 
 def _usage(tokens: int) -> dict[str, int]:

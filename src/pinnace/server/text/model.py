@@ -54,7 +54,7 @@ class TextModel:
         meaning = self._meaning
         if not isinstance(meaning, Embedding):
             raise NotSupportedError(f"{model.name} ranks documents (/rerank), and has no embeddings")
-        tokens = [self._tokenizer.checked(ids) for ids in asked.tokens]
+        tokens = await asyncio.to_thread(self._tokenizer.checked, asked.tokens)
         tokens += await self._encoded([meaning.prompt + text for text in asked.texts], call)
         return meaning.sized(await self._rows(model, tokens, call), asked.size), _count(tokens)
 

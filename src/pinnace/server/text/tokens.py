@@ -46,7 +46,7 @@ class Tokenizer:
             raise NotSupportedError(f"{TOKENIZER} cannot be read: {error}") from None
         own = folder.mapping("tokenizer_config.json")
         padding, cutting = made.padding or {}, made.truncation or {}
-        self.length = _length(folder, own.get("model_max_length"))
+        self._length = _length(folder, own.get("model_max_length"))
         self._left = own.get("padding_side", padding.get("direction")) == "left"
         name = own.get("pad_token") or folder.mapping("special_tokens_map.json").get("pad_token")
         name = name.get("content") if isinstance(name, dict) else name or padding.get("pad_token")
@@ -58,7 +58,7 @@ class Tokenizer:
             made.normalizer = tokenizers.normalizers.Sequence([lower, *filter(None, [made.normalizer])])
         made.no_padding()
         made.enable_truncation(
-            self.length, direction=own.get("truncation_side", cutting.get("direction", "right"))
+            self._length, direction=own.get("truncation_side", cutting.get("direction", "right"))
         )
         self._made = made
 
@@ -69,14 +69,15 @@ class Tokenizer:
             for one in self._made.encode_batch_fast(list(texts))
         ]
 
-    def checked(self, ids: Sequence[int]) -> Tokens:
-        """Return a client's own tokens, as they are. Raises RequestError."""
-        if not 0 < len(ids) <= self.length:
-            raise RequestError(f"input: a text has 1 to {self.length} tokens, not {len(ids)}")
-        for one in ids:
+    def checked(self, texts: Sequence[Sequence[int]]) -> list[Tokens]:
+        """Return a client's own tokens of each text, as they are. Raises RequestError."""
+        for ids in texts:
+            if not 0 < len(ids) <= self._length:
+                raise RequestError(f"input: a text has 1 to {self._length} tokens, not {len(ids)}")
+        for one in set().union(*texts):
             if not 0 <= one < 1 << 31 or self._made.id_to_token(one) is None:
                 raise RequestError(f"input: the model's tokenizer has no token {str(one)[:20]}")
-        return Tokens(np.array(ids, np.int32), np.zeros(len(ids), np.int32))
+        return [Tokens(np.array(ids, np.int32), np.zeros(len(ids), np.int32)) for ids in texts]
 
     def padded(self, batch: Sequence[Tokens]) -> dict[str, Array]:
         """Return texts as the inputs of a model, in rows as long as the longest of them."""
