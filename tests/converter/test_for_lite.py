@@ -34,6 +34,12 @@ BUCKETS = """g (float[s] x, float[32] table) => (float[s] y) <float base = {8.0}
     within = Min(whole, most)
     y = Gather(table, within)
 }"""
+PLACES = """g (int64[s] at, float[16] table) => (float[s] y) <int64 one = {1}> {
+    here = Gather(table, at)
+    next = Add(at, one)
+    there = Gather(table, next)
+    y = Add(here, there)
+}"""
 CHOICE = """g (bool[q, k] kept, float[b, h, q, k] x) => (float[b, h, q, k] y) <float least = {-9.0}> {
     y = Where(kept, x, least)
 }"""
@@ -56,6 +62,11 @@ def test_numbers_that_take_rows_of_a_table_are_compared_and_counted_in_32_bits(t
     ids = np.array([[5, 3, 1, 7, 1]])
     table = np.arange(64, dtype=np.float32).reshape(16, 4)
     assert wide(made(POSITIONS, tmp_path, [ids, table], [ids.T, table])) == set()
+
+
+def test_places_of_an_input_are_counted_in_32_bits(tmp_path):
+    table = np.arange(16, dtype=np.float32)
+    assert wide(made(PLACES, tmp_path, [np.array([5, 0, 3]), table])) == set()
 
 
 def test_places_that_are_computed_of_sizes_by_floats_have_32_bits(tmp_path):
