@@ -55,7 +55,7 @@ def test_help_says_the_defaults_that_scripts_rely_on(pinnace, command):
     text = " ".join(pinnace(command, "--help").out.split())
     for option, default in DEFAULTS[command].items():
         said = text.partition(f" {option} ")[2].partition(" --")[0]
-        found = re.search(r"\[default: ([^];]+)", said)
+        found = re.search(r"\[default: \(?([^]);]+)", said)
         assert found is not None, option
         assert found[1] == default, option
 

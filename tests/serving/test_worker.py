@@ -94,6 +94,9 @@ def test_all_requests_of_fixed_shapes_are_quick_and_a_slow_one_ends_that(made):
     worker, clock = made(2, 4)
     worker.perform(Request(floats(2, 4)))
     assert worker.quick == math.inf
+    clock.takes = 50 * MS
+    worker.perform(Request(floats(2, 4), arrived=clock.now))
+    assert worker.quick == math.inf
     clock.takes = 51 * MS
     worker.perform(Request(floats(2, 4), arrived=clock.now))
     assert worker.quick == 0
@@ -114,6 +117,25 @@ def test_a_number_may_be_the_rounds_of_a_loop(made, number, info, is_quick):
     worker, _ = made(-1, info=info)
     worker.perform(Request(number))
     assert bool(worker.quick) is is_quick
+
+
+def test_the_log_has_the_time_and_shapes_of_each_prediction(made, caplog):
+    caplog.set_level("DEBUG", "pinnace.predictions")
+    worker, clock = made(-1, info={"file": "net.onnx"})
+    clock.takes = 1500 * MS
+    worker.perform(Request(floats(2, 3)))
+    worker.executable.made[-1].error = EngineError("broken")
+    worker.perform(Request(floats(2, 3)))
+    first, second = (vars(record) for record in caplog.records)
+    assert {
+        "event": "prediction",
+        "model": "net.onnx",
+        "seconds": 1.5,
+        "shapes": [(2, 3)],
+    }.items() <= first.items()
+    assert "took 1500.000 ms" in first["message"]
+    failed = {"event": "prediction failed", "model": "net.onnx", "shapes": [(2, 3)], "kind": "EngineError"}
+    assert failed.items() <= second.items()
 
 
 def test_elements_of_all_arrays_count():
