@@ -54,6 +54,14 @@ def test_embeddings_of_a_matryoshka_model_may_be_shorter(serving, folders):
         embedded(server, dimensions=9)
 
 
+def test_texts_that_the_tokenizer_gets_in_pieces_keep_their_order(serving, folders):
+    expected = [*[EMBEDDINGS["own"][6]] * 40, EMBEDDINGS["own"][1]]
+    assert len(TEXTS[6]) * 40 > 2 << 16
+    np.testing.assert_allclose(
+        embedded(serving(folders("embedding")), [TEXTS[6]] * 40 + [TEXTS[1]]), expected, **CLOSE
+    )
+
+
 @pytest.mark.parametrize("way", ["float", "base64"])
 def test_embeddings_come_as_numbers_or_base64(serving, folders, way):
     server = serving(folders("embedding"))

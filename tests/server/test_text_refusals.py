@@ -67,6 +67,10 @@ REFUSED = {
         ({"tokenizer.json": "{}"}, "tokenizer.json cannot be read"),
         ({"tokenizer_config.json": {"pad_token": "[none]"}}, "pad_token"),
         (
+            {"tokenizer_config.json": {"tokenizer_class": "BertTokenizer"}},
+            "do_lower_case is True, other than in",
+        ),
+        (
             {
                 "tokenizer_config.json": {"model_max_length": 10**30},
                 "config.json": {"max_position_embeddings": -1},

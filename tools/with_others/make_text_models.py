@@ -146,6 +146,7 @@ VARIANTS: dict[str, Mapping[str, Any]] = {
         "1_Pooling/config.json": {"embedding_dimension": 32, "pooling_mode": ["lasttoken", "cls"]},
         "tokenizer_config.json": {"padding_side": "left", "truncation_side": "left"},
     },
+    "named": {"tokenizer_config.json": {"tokenizer_class": "BertTokenizer", "do_lower_case": False}},
     "stored": {
         "tokenizer.json": {
             "truncation": {"direction": "Left", "max_length": 5, "strategy": "LongestFirst", "stride": 0},

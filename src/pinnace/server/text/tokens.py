@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,15 @@ _LONGEST = 1 << 20
 """Tokens; files name larger numbers where they mean no limit."""
 _MASK = "attention_mask"
 INPUTS = ("input_ids", _MASK, "token_type_ids")
+
+_AS_THE_FILE = ("PreTrainedTokenizerFast", "TokenizersBackend")
+"""Classes of transformers that take a tokenizer as the file has it."""
+_OF_BERT = (
+    ("do_lower_case", "lowercase", True),
+    ("strip_accents", "strip_accents", None),
+    ("tokenize_chinese_chars", "handle_chinese_chars", True),
+)
+"""What the other classes take of `tokenizer_config.json`, its name in the file, and its default."""
 
 
 class Tokens(NamedTuple):
@@ -46,6 +55,7 @@ class Tokenizer:
             raise NotSupportedError(f"{TOKENIZER} cannot be read: {error}") from None
         own = folder.mapping("tokenizer_config.json")
         padding, cutting = made.padding or {}, made.truncation or {}
+        _check_normalizer(own, made.normalizer)
         self._length = _length(folder, own.get("model_max_length"))
         self._left = own.get("padding_side", padding.get("direction")) == "left"
         name = own.get("pad_token") or folder.mapping("special_tokens_map.json").get("pad_token")
@@ -91,6 +101,16 @@ class Tokenizer:
             place = slice(-len(one.ids), None) if self._left else slice(len(one.ids))
             ids[row, place], mask[row, place], kinds[row, place] = one.ids, 1, one.kinds
         return dict(zip(INPUTS, (ids, mask, kinds), strict=True))
+
+
+def _check_normalizer(own: Mapping[str, Any], normalizer: object) -> None:
+    """Raise NotSupportedError if transformers makes another normalizer of a BERT than the file has."""
+    if own.get("tokenizer_class") in _AS_THE_FILE:
+        return
+    for key, name, default in _OF_BERT:
+        wanted = own.get(key, default)
+        if getattr(normalizer, name, wanted) != wanted:
+            raise NotSupportedError(f"tokenizer_config.json: {key} is {wanted}, other than in {TOKENIZER}")
 
 
 def _length(folder: Folder, own: object) -> int:
