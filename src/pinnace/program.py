@@ -23,6 +23,7 @@ DTYPES: Mapping[int, ir.DataType] = {31: ir.DataType.INT32, 41: ir.DataType.FLOA
     if t not in (DataType.UNKNOWN, DataType.STRING, DataType.INVALID)
 }
 """Element types by MindSpore's type numbers; `int` and `float` without a width (31, 41) have 32 bits."""
+NUMBERS: Mapping[ir.DataType, int] = {dtype: number for number, dtype in DTYPES.items()}
 
 
 class Dialect(Enum):

@@ -15,6 +15,7 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.converter import conditions
+from pinnace.converter.decompositions.places import FAR
 from pinnace.converter.primitives import Primitives, type_of
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
@@ -23,8 +24,6 @@ from pinnace.program import Dialect, Function, Input, Node
 
 if TYPE_CHECKING:  # which imports this module
     from pinnace.converter.raising import Raiser
-
-_FAR = 1 << 40
 
 
 class Loop(NamedTuple):
@@ -232,7 +231,7 @@ class _Rows:
         ]
 
     def stacked(self, b: Builder, last: Sequence[ir.Value]) -> ir.Value:
-        rows = b.op("Slice", last[0], [1], [_FAR], [0])
+        rows = b.op("Slice", last[0], [1], [FAR], [0])
         if self.dims is not None:
             return rows
         y = b.op("Reshape", rows, b.op("Concat", b.constant([-1], np.int64), last[1], axis=0))

@@ -14,11 +14,10 @@ from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.ops import signatures
 from pinnace.ops.values import Value
-from pinnace.program import DTYPES, Dialect, Function, Input, Layout, Literal, Node, Quantized, TypeInfo
+from pinnace.program import NUMBERS, Dialect, Function, Input, Layout, Literal, Node, Quantized, TypeInfo
 
 _SMALL = 256
 """Bytes up to which a tensor is a constant of the program and not a parameter."""
-_NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
 _LITERALS = frozenset({"int", "ints", "float", "floats", "bool", "str", "enum", "dtype", "number"})
 """Kinds of arguments that are no tensors."""
 _OF_LITE = {"Argmax": "ArgMaxFusion", "Argmin": "ArgMinFusion", "TensorShape": "Shape", "TruncateMod": "Mod"}
@@ -346,9 +345,9 @@ def type_of(x: ir.Value) -> TypeInfo:
 
 def number_of(dtype: ir.DataType) -> int:
     """MindSpore's number of an element type. Raises Unsupported if it has none."""
-    if dtype not in _NUMBERS:
+    if dtype not in NUMBERS:
         raise Unsupported(f"is of element type {dtype.name}, which MindSpore does not have: use another")
-    return _NUMBERS[dtype]
+    return NUMBERS[dtype]
 
 
 def _default(op_type: str, name: str, found: signatures.Signature | None) -> Literal:

@@ -17,7 +17,7 @@ from pinnace.graph.windows import windows
 
 _BY_ALL, _BY_FIRST = having(Trait.FILLED_BY_ALL), having(Trait.FILLED)
 _OF_MICROSOFT = having(Trait.FILLED, MICROSOFT)
-_SELECTING = having(Trait.MOVING)
+SELECTING = having(Trait.MOVING)
 _COMBINING = frozenset(("Concat", "Mul", "Where"))
 _GROWING = frozenset(("Add", "Max", "Min"))
 _POSITIVE, _NOT_ZERO, _ANY = 2, 1, 0
@@ -99,7 +99,7 @@ class NonEmpty:
         if node.op_type == "ConstantOfShape":
             value = node.attributes.get("value")
             return _ANY if value is None else _sign(value.as_tensor())
-        if node.op_type in _SELECTING or (node.op_type == "Cast" and node.attributes["to"].value == 7):
+        if node.op_type in SELECTING or (node.op_type == "Cast" and node.attributes["to"].value == 7):
             return self.sign(node.inputs[0])
         if node.op_type in _COMBINING:
             return min(map(self.sign, node.inputs[node.op_type == "Where" :]), default=_ANY)

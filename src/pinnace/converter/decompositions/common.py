@@ -7,17 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.converter.decompositions.places import along, chosen, only
+from pinnace.converter.decompositions.places import FAR, along, chosen, only
 from pinnace.converter.rules import operators, shapes
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.ops.mindspore.math import is_float
 from pinnace.ops.table import Arguments, Tensor
-from pinnace.ops.values import Value
-
-_FAR = 1 << 40
-_INT32, _INT64 = ir.DataType.INT32, ir.DataType.INT64
-
+from pinnace.ops.values import INT32, INT64, Value
 
 # -- elementwise and reductions --------------------------------------------------------------------
 
@@ -63,8 +59,8 @@ def PRelu(op: Builder, x: Tensor, slope: Tensor) -> Tensor:
 
 
 def Hardmax(op: Builder, x: Tensor, axis: int = -1) -> Tensor:
-    best = op.cast(op.ArgMax(x, axis=axis, keepdims=1), _INT32)
-    return op.cast(op.Equal(best, op.cast(along(op, x, axis), _INT32)), op.dtype(x))
+    best = op.cast(op.ArgMax(x, axis=axis, keepdims=1), INT32)
+    return op.cast(op.Equal(best, op.cast(along(op, x, axis), INT32)), op.dtype(x))
 
 
 def LpNormalization(op: Builder, x: Tensor, axis: int = -1, p: int = 2) -> Tensor:
@@ -85,13 +81,13 @@ def cumulative(
 def _last_of_equal(
     op: Builder, op_type: str, data: Tensor, axis: int = 0, keepdims: int = 1, _select_last_index: int = 0
 ) -> Tensor:
-    back = op.Slice(data, [-1], [-_FAR], [axis], [-1])
+    back = op.Slice(data, [-1], [-FAR], [axis], [-1])
     size = op.shape(data)[axis]
     if size is None:
         raise Unsupported(
             "takes the last of equal elements of a free dimension: fix it by shapes of the inputs"
         )
-    return op.cast(size - 1 - op.cast(op.op(op_type, back, axis=axis, keepdims=keepdims), _INT32), _INT64)
+    return op.cast(size - 1 - op.cast(op.op(op_type, back, axis=axis, keepdims=keepdims), INT32), INT64)
 
 
 def TopK(
@@ -189,8 +185,8 @@ def Flatten(op: Builder, x: Tensor, axis: int = 1) -> Tensor:
 
 
 def OneHot(op: Builder, indices: Tensor, depth: Tensor, values: Tensor, axis: int = -1) -> Tensor:
-    count = op.cast(op.scalar(depth), _INT64)
-    at = op.Unsqueeze(op.cast(indices, _INT64), [axis])
+    count = op.cast(op.scalar(depth), INT64)
+    at = op.Unsqueeze(op.cast(indices, INT64), [axis])
     at = op.Where(op.Less(at, 0), at + count, at)
     numbers = op.Range(op.constant(0, np.int64), count, op.constant(1, np.int64))
     same = op.Equal(at, op.reshape(numbers, only(op.rank(indices) + 1, axis)))
@@ -268,6 +264,6 @@ def ReverseSequence(
     op: Builder, x: Tensor, sequence_lens: Tensor, batch_axis: int = 1, time_axis: int = 0
 ) -> Tensor:
     at = along(op, x, time_axis)
-    length = op.reshape(op.cast(sequence_lens, _INT64), only(op.rank(x), batch_axis))
+    length = op.reshape(op.cast(sequence_lens, INT64), only(op.rank(x), batch_axis))
     turned = op.Where(op.Less(at, length), length - 1 - at, at)
     return op.GatherElements(x, op.Expand(turned, op.Shape(x)), axis=time_axis)

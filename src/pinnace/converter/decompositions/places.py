@@ -14,7 +14,8 @@ from pinnace.graph.builder import Builder, Operand
 from pinnace.graph.failures import Unsupported
 from pinnace.ops.table import Tensor
 
-_FAR = 1 << 40
+FAR = 1 << 40
+"""An end of a slice beyond all elements."""
 _OF_NOTHING = {
     "ReduceSum": 0.0,
     "ReduceProd": 1.0,
@@ -80,7 +81,7 @@ def Slice(
         return op.ScatterElements(rest, at, op.cast(part, ir.DataType.INT64))
 
     step = None if steps is None else whole(steps, 1)
-    return op.Slice(data, whole(starts, 0), whole(ends, _FAR), list(range(rank)), step)
+    return op.Slice(data, whole(starts, 0), whole(ends, FAR), list(range(rank)), step)
 
 
 def GatherND(op: Builder, data: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
@@ -112,7 +113,7 @@ def Pad(
         if mode != "constant" and (before or after):
             x = op.Gather(x, _repeated(op, op.dim(x, axis), before, after, mode), axis=axis)
         elif min(before, after) < 0:
-            x = op.Slice(x, [max(0, -before)], [min(0, after) or _FAR], [axis])
+            x = op.Slice(x, [max(0, -before)], [min(0, after) or FAR], [axis])
         wide[axis], wide[axis + op.rank(x)] = max(0, before), max(0, after)
     return x if mode != "constant" else op.Pad(x, wide, value)
 

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.converter.decompositions.places import FAR
 from pinnace.converter.rules import operators
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
@@ -18,9 +19,6 @@ from pinnace.ops.mindspore.math import is_float
 from pinnace.ops.mindspore.pool import above_zero
 from pinnace.ops.table import Arguments, Ints, Tensor
 from pinnace.ops.values import Value
-
-_FAR = 1 << 40
-"""An end of a slice beyond all elements."""
 
 
 class Windows(Arguments):
@@ -160,9 +158,9 @@ def ConvTranspose(
     wide = _padded(op, _with_gaps(op, x, over.strides), [max(0, n) for n in added])
     axes = list(range(2, 2 + size))
     if min(added) < 0:
-        starts, ends = [max(0, -n) for n in added[:size]], [min(0, n) or _FAR for n in added[size:]]
+        starts, ends = [max(0, -n) for n in added[:size]], [min(0, n) or FAR for n in added[size:]]
         wide = op.Slice(wide, starts, ends, axes)
-    turned = op.Slice(weight, [-1] * size, [-_FAR] * size, axes, [-1] * size)
+    turned = op.Slice(weight, [-1] * size, [-FAR] * size, axes, [-1] * size)
     apart = op.reshape(turned, [group, inputs // group, outputs, *kernel])
     swapped = op.transpose(apart, [0, 2, 1, *range(3, 3 + size)])
     together = op.reshape(swapped, [group * outputs, inputs // group, *kernel])

@@ -11,10 +11,10 @@ from pinnace.converter.rules.layout import elementwise, nchw, nhwc
 from pinnace.graph.failures import Unsupported
 from pinnace.ops.mindspore.math import is_float
 from pinnace.ops.table import Tensor
+from pinnace.ops.values import INT32, INT64
 from pinnace.program import Dialect
 
 _BOOL, _FLOAT = ir.DataType.BOOL, ir.DataType.FLOAT
-_INT32, _INT64 = ir.DataType.INT32, ir.DataType.INT64
 _UNSIGNED = (ir.DataType.UINT16, ir.DataType.UINT32, ir.DataType.UINT64)
 _RELU6, _ELU, _LEAKY_RELU, _HSIGMOID, _SWISH, _GELU = 3, 4, 5, 13, 18, 19  # ActivationType
 
@@ -105,8 +105,8 @@ def Cast(op: Primitives, x: Tensor, to: int, _saturate: int = 1) -> Tensor:
     number = number_of(dtype)
     if op.mindspore:
         return op.Cast(x, number)
-    if own is _BOOL and dtype in (_INT32, _INT64):
-        return from_int32(op, op.cast(x, _INT32), dtype)
+    if own is _BOOL and dtype in (INT32, INT64):
+        return from_int32(op, op.cast(x, INT32), dtype)
     if dtype is _BOOL and own is not _BOOL and not is_float(op, x):
         return op.cast(op.cast(x, _FLOAT), _BOOL)
     return as_type(op, x, dtype)

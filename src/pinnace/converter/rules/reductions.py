@@ -11,9 +11,9 @@ from pinnace.converter.rules.int32 import from_int32, in_int32
 from pinnace.converter.rules.layout import elementwise, reduction
 from pinnace.graph.failures import Unsupported
 from pinnace.ops.table import Arguments, Ints, Tensor
+from pinnace.ops.values import INT32, INT64
 from pinnace.program import Dialect
 
-_INT32, _INT64 = ir.DataType.INT32, ir.DataType.INT64
 _MODES = {"ReduceL1": 6, "ReduceL2": 8, "ReduceMax": 1, "ReduceMean": 0, "ReduceMin": 2, "ReduceProd": 3}
 _MODES |= {"ReduceSum": 4, "ReduceSumSquare": 5}  # ReduceMode
 
@@ -56,13 +56,13 @@ def _cumulative(
 @rule(Dialect.LITE)
 def CumSum(op: Primitives, x: Tensor, axis: int, exclusive: int = 0, reverse: int = 0) -> Tensor:
     """A CumSum; PyTorch's older exporter writes those of bool, which have int64."""
-    whole = op.cast(x, _INT32) if x.dtype is ir.DataType.BOOL else x
+    whole = op.cast(x, INT32) if x.dtype is ir.DataType.BOOL else x
     y = op.CumSum(whole, axis, exclusive=bool(exclusive), reverse=bool(reverse))
     if whole is x:
         return y
     assert op.node is not None
-    op.node.outputs[0].type = ir.TensorType(_INT64)
-    return from_int32(op, y, _INT64)
+    op.node.outputs[0].type = ir.TensorType(INT64)
+    return from_int32(op, y, INT64)
 
 
 @operators(ArgMax="Argmax", ArgMin="Argmin")
@@ -72,10 +72,10 @@ def _extreme(
     if select_last_index:
         raise Unsupported("takes the last of equal elements, and the primitive the first")
     if op.lite:
-        return from_int32(op, op.op(primitive, data, axis=axis, top_k=1, keep_dims=bool(keepdims)), _INT64)
+        return from_int32(op, op.op(primitive, data, axis=axis, top_k=1, keep_dims=bool(keepdims)), INT64)
     dims = op.shape(data)
-    places = op.op(primitive, data, axis, number_of(_INT64))
-    shapes.typed(op, places, (_INT64, [n for i, n in enumerate(dims) if i != axis % len(dims)]))
+    places = op.op(primitive, data, axis, number_of(INT64))
+    shapes.typed(op, places, (INT64, [n for i, n in enumerate(dims) if i != axis % len(dims)]))
     return op.ExpandDims(places, axis) if keepdims else places
 
 
@@ -87,11 +87,11 @@ def TopK(
         raise Unsupported("is not of the greatest, as the primitive is, or not along the last axis")
     if op.lite:
         values, places = op.ops("TopKFusion", 2, x, in_int32(op, k), axis=at, sorted=True, largest=1)
-        return values, from_int32(op, places, _INT64)
+        return values, from_int32(op, places, INT64)
     count, whole = op.known(k), shapes.declared_shape(op)
     if count is None and whole is not None:
         count = whole[axis]
-    most = op.cast(op.Reshape(k, ()), _INT32) if count is None else op.constant(np.ravel(count)[0], np.int32)
+    most = op.cast(op.Reshape(k, ()), INT32) if count is None else op.constant(np.ravel(count)[0], np.int32)
     values, places = op.ops("TopK", 2, x, most, sorted=True)
-    shapes.typed(op, (values, places), (op.dtype(x), None), (_INT32, None))
-    return values, op.cast(places, _INT64)
+    shapes.typed(op, (values, places), (op.dtype(x), None), (INT32, None))
+    return values, op.cast(places, INT64)

@@ -18,11 +18,10 @@ from pinnace.graph import shape_data
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.ops.table import Ints, Tensor
-from pinnace.ops.values import Value
+from pinnace.ops.values import INT64, Value
 from pinnace.program import Dialect, TypeInfo
 
 _FAR = 1 << 62
-_INT64 = ir.DataType.INT64
 _FREE = "keeps several dimensions known only at run time: fix them by shapes of the inputs"
 
 
@@ -77,12 +76,12 @@ def Shape(op: Primitives, data: Tensor, start: int = 0, end: int | None = None) 
     if start or end is not None:
         raise Unsupported("takes a part of the shape, and the primitive gives all of it")
     y = op.TensorShape(data)
-    return from_int32(op, y, _INT64) if op.lite else y
+    return from_int32(op, y, INT64) if op.lite else y
 
 
 @rule(Dialect.LITE)
 def Size(op: Primitives, data: Tensor) -> Tensor:
-    return from_int32(op, op.Size(data), _INT64)
+    return from_int32(op, op.Size(data), INT64)
 
 
 def Identity(op: Primitives, x: Tensor) -> Tensor:
@@ -124,7 +123,7 @@ def Squeeze(op: Primitives, data: Tensor, axes: Value = None) -> Tensor:
     at = known_ints(op, axes)
     if at is None:
         return reshaped(op, data, _declared_target(op))
-    if op.lite and op.dtype(data) is _INT64 and op.rank(data) == len(at):  # of which Lite has no Squeeze
+    if op.lite and op.dtype(data) is INT64 and op.rank(data) == len(at):  # of which Lite has no Squeeze
         return reshaped(op, data, ())
     return op.Squeeze(data, axis=at)
 
@@ -228,7 +227,7 @@ def Range(op: Primitives, *bounds: Tensor) -> Tensor:
         op.TensorToScalar(x) if number is None else number.reshape(-1)[0].item()
         for number, x in zip(known, bounds, strict=True)
     ]
-    own = ir.DataType.FLOAT if dtype.is_floating_point() else _INT64
+    own = ir.DataType.FLOAT if dtype.is_floating_point() else INT64
     return op.cast(typed(op, op.Range(*numbers), (own, [None])), dtype)
 
 
@@ -286,7 +285,7 @@ def _at_least(op: Primitives, data: Tensor, shape: Tensor) -> Tensor:
             "has fewer dimensions, known only at run time, than its input: write those of size 1, too"
         )
     more = [0] * (count - len(own))
-    dtype = ir.DataType.INT32 if op.lite else _INT64
+    dtype = ir.DataType.INT32 if op.lite else INT64
     if None not in own:  # 1 becomes any, nothing too
         least: list[Any] = [*more, *(0 if d == 1 else d for d in own)]
         return op.Maximum(op.cast(shape, dtype), op.constant(least, dtype.numpy()))

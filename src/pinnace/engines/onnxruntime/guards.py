@@ -24,14 +24,13 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.engines.elements import GUARDED, maybe_empty
-from pinnace.engines.nonempty import NonEmpty, is_fixed, windows_may_exceed
+from pinnace.engines.nonempty import SELECTING, NonEmpty, is_fixed, windows_may_exceed
 from pinnace.errors import EngineError
 from pinnace.graph.builder import Builder
 from pinnace.graph.constants import array
 from pinnace.graph.editor import Editor, remove_unread, replace_value
 from pinnace.graph.failures import Unsupported
 from pinnace.graph.nodes import origins
-from pinnace.graph.traits import Trait, having
 from pinnace.graph.walk import nodes
 from pinnace.graph.windows import windows
 
@@ -73,9 +72,6 @@ _Inputs = Mapping[int, ir.Value]
 """The inputs of a node to replace, by position."""
 
 
-_SELECTING = having(Trait.MOVING)
-
-
 def _division(b: Builder, node: ir.Node) -> _Inputs:
     x, y = (*node.inputs, None)[:2]
     if x is None or y is None or not _may_be_minus_one(b, y):
@@ -101,7 +97,7 @@ def _may_be_minus_one(b: Builder, divisor: ir.Value) -> bool:
 def _is_size(divisor: ir.Value) -> bool:
     """Return True if it is of a Shape, which contains no -1 unless it is cast to fewer than 64 bits."""
     node = divisor.producer()
-    while node is not None and not node.domain and node.op_type in _SELECTING:
+    while node is not None and not node.domain and node.op_type in SELECTING:
         divisor = node.inputs[0] or divisor
         node = divisor.producer()
     return node is not None and not node.domain and node.op_type in ("Shape", "Size")

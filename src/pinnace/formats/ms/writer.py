@@ -14,9 +14,8 @@ import onnx_ir as ir
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
 from pinnace.formats import packing
 from pinnace.formats.ms import schema, tables
-from pinnace.program import DTYPES, Function, Node, Program, Quantized, TypeInfo
+from pinnace.program import NUMBERS, Function, Node, Program, Quantized, TypeInfo
 
-_NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
 _CONSTANT, _COMPUTED = 0, 2  # Tensor.nodeType
 _NCHW, _NHWC = 0, 1  # Format
 _FROM_ONNX = 2  # MetaGraph.fmkType
@@ -99,10 +98,10 @@ class _Tables:
         tensor: dict[str, Any] = {"name": name, "nodeType": kind, "format": _NHWC}
         if declared is not None:
             dims = declared.shape
-            if declared.dtype not in _NUMBERS:
+            if declared.dtype not in NUMBERS:
                 reason = f"is of element type {declared.dtype.name}, which a .ms does not have"
                 raise _refused(self.program, "tensor", reason, name)
-            tensor["dataType"] = _NUMBERS[declared.dtype]
+            tensor["dataType"] = NUMBERS[declared.dtype]
             tensor["dims"] = [-1] if dims is None else [-1 if d is None else d for d in dims]
         self.places[name] = len(self.tensors)
         self.tensors.append(tensor)

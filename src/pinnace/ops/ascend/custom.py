@@ -20,7 +20,7 @@ from pinnace.graph.failures import RankUnknown, Unsupported
 from pinnace.ops.builder import LoweringBuilder
 from pinnace.ops.families import find
 from pinnace.ops.mindspore import norm, quantized
-from pinnace.ops.mindspore.attention import rotary_position_embedding, written
+from pinnace.ops.mindspore.attention import hidden, rotary_position_embedding, written
 from pinnace.ops.mindspore.quantized import dequantizing, stored
 from pinnace.ops.table import TABLE, Dtype, Lowering, Primitive, Tensor
 from pinnace.ops.values import BOOL, FLOAT, FLOAT16, INT8, UINT8, Value
@@ -29,7 +29,6 @@ from pinnace.program import Dialect
 PREFIX = "Custom:"
 """The beginning of the name of a primitive that is a node `Custom`; its type follows."""
 
-_LOWEST = float(np.finfo(np.float32).min)
 _OF_MASKS = (BOOL, INT8, UINT8, FLOAT16)
 _OF_PORTS = """
 type reg_op_name input_names input_index optional_input_names output_names output_num output_shapes
@@ -190,8 +189,7 @@ def _hidden(op: Builder, scores: Tensor, mask: Tensor) -> Tensor:
         rank, truth = 4, op.Reshape(truth, [0, 0, -1, 0])
     if rank not in (2, 3, 4):
         raise Unsupported(f"has a mask of {rank} dimensions, but only 2 to 4 are supported")
-    truth = op.Unsqueeze(truth, [1]) if rank == 3 else truth
-    return op.Where(truth, op.like(_LOWEST, scores), scores)
+    return hidden(op, scores, truth)
 
 
 @custom("PromptFlashAttention", "InnerPromptFlashAttention", "IncreFlashAttention")

@@ -80,7 +80,7 @@ def _fixed(op: Builder, x: Tensor, *axes: int) -> tuple[int, ...]:
     return sizes
 
 
-def _hidden(op: LoweringBuilder, scores: Tensor, mask: Tensor | None) -> Tensor:
+def hidden(op: Builder, scores: Tensor, mask: Tensor | None) -> Tensor:
     """Scores with the lowest number where the mask, which may lack dimensions, is not zero."""
     if mask is None:
         return scores
@@ -127,10 +127,10 @@ class _Masking(Arguments):
         """Scores of queries and keys, those that the mask or the sparse mode hides at the lowest number."""
         mode = self.sparse_mode
         if mode in (2, 3, 4):
-            return _hidden(op, scores, _band_mask(op, q, k, mode, self.pre_tokens, self.next_tokens))
+            return hidden(op, scores, _band_mask(op, q, k, mode, self.pre_tokens, self.next_tokens))
         if mode not in (0, 1):
             raise Unsupported(f"has the sparse_mode {mode}, but only 0 to 4 are supported")
-        return _hidden(op, scores, self.attn_mask)
+        return hidden(op, scores, self.attn_mask)
 
 
 def _mixed(op: LoweringBuilder, scores: Tensor, v: Tensor) -> Tensor:
@@ -217,7 +217,7 @@ def attention_for_inference(
     scores = _shifted(op, _scores(op, q, k) * masking.scale_value, pse_shift)
     scores = masking.hide(op, scores, q, k)
     if lengths is not None:
-        scores = _hidden(op, scores, _beyond(op, k, lengths))
+        scores = hidden(op, scores, _beyond(op, k, lengths))
     y = layout.together(op, op.cast(_mixed(op, scores, v), op.dtype(query)))
     return (y, op.constant(np.zeros(1, np.float32))) if stage == "both" else y
 
@@ -302,7 +302,7 @@ def paged_attention(
 
     k, v = gathered(key_cache), gathered(value_cache)
     q = op.cast(op.reshape(query, [-1, head_num, 1, size]), FLOAT)
-    scores = _hidden(op, _scores(op, q, k) * scale_value, _beyond(op, k, context_lens))
+    scores = hidden(op, _scores(op, q, k) * scale_value, _beyond(op, k, context_lens))
     y = op.cast(_mixed(op, scores, v), op.dtype(query))
     return op.Reshape(y, op.Shape(query))
 
