@@ -371,13 +371,8 @@ class BaseModel(EngineOwner):
         inputs: tuple[Port, ...] = (),
         facts: Mapping[str, str] | None = None,
     ) -> None:
-        """Use these workers from now on, and close the previous ones. `inputs` are the ports with their
-        limits.
-        """
-        inputs = inputs or workers.executable.inputs
-        live = self.built(
-            workers, offer, update, tuple(port.shape for port in inputs), devices, inputs, facts
-        )
+        """Use these workers from now on, and close the previous ones; `inputs` are ports with limits."""
+        live = self.built(workers, offer, update, devices, inputs or workers.executable.inputs, facts)
         with self._lock:
             old, self._live = self._live, live
             self._closed = False
@@ -397,10 +392,8 @@ class BaseModel(EngineOwner):
 
 
 def _check_weights(weights: Any) -> None:
-    check_type("weights", weights, list)
-    for index, group in enumerate(weights):
-        check_type("weight", group, list)
-        for place, tensor in enumerate(group):
+    for index, group in enumerate(check_type("weights", weights, list)):
+        for place, tensor in enumerate(check_type("weight", group, list)):
             if not isinstance(tensor, Tensor):
                 raise ArgumentTypeError(
                     f"weights element must be Tensor, but got {type(tensor)} at index {index}{place}."

@@ -36,10 +36,10 @@ class BuiltModel:
         workers: WorkerPool,
         offer: Offer | None,
         update: WeightUpdate | None,
-        shapes: tuple[Shape, ...],
         devices: str,
         inputs: tuple[Port, ...],
         facts: Mapping[str, str] | None = None,
+        shapes: tuple[Shape, ...] = (),
     ) -> None:
         self.workers = workers
         self.devices = devices
@@ -50,6 +50,7 @@ class BuiltModel:
         self.built: tuple[Shape, ...] = ()  # the shapes that it is built for, () for those of the file
         self.warned: set[str] = set()
         device = ModelDevice(devices, workers.executable.takes_device_memory)
+        shapes = shapes or tuple(port.shape for port in inputs)
         self.inputs = InputPorts(inputs, shapes, refusal_of(e.info for e in workers.executables), device)
         self.outputs = OutputPorts(workers.executable.outputs, device, workers.executable.writes_free)
         self._output_shapes: list[Shape] | None = None
@@ -58,7 +59,7 @@ class BuiltModel:
         """Return the same model with other shapes, for which its executables are built already."""
         ports = zip(self.declared, built, strict=True)
         inputs = tuple(replace(port, shape=shape) for port, shape in ports) if built else self.declared
-        live = type(self)(self.workers, self.offer, self.update, shapes, self.devices, inputs, self._facts)
+        live = type(self)(self.workers, self.offer, self.update, self.devices, inputs, self._facts, shapes)
         live.declared, live.built, live.warned = self.declared, built, self.warned
         live.outputs.warned = self.outputs.warned
         return live

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import onnx_ir as ir
 
-from pinnace.engines.onnxruntime.kernels import lacking
+from pinnace.engines.onnxruntime.kernels import missing_kernels
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
 from pinnace.formats import kind_of
 from pinnace.lowering.graph import compilable, declared_inputs
@@ -114,7 +114,7 @@ def _ports(
         return error.primitives, declared_inputs(graph) if isinstance(graph, Program) else (), ()
     if onnx is not None:
         _write(compiled.model, onnx, source.seen)
-    return tuple(lacking(compiled.model)), compiled.interface.inputs, compiled.interface.outputs
+    return tuple(missing_kernels(compiled.model)), compiled.interface.inputs, compiled.interface.outputs
 
 
 def _weights(graph: Program | ir.Model) -> Iterable[ir.TensorProtocol]:

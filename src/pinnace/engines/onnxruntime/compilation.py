@@ -114,9 +114,9 @@ def optimized(
 
 
 def refuse(graph: Compilable, error: Exception) -> NoReturn:
-    from pinnace.engines.onnxruntime.kernels import lacking
+    from pinnace.engines.onnxruntime.kernels import missing_kernels
 
-    missing = lacking(graph.model)
+    missing = missing_kernels(graph.model)
     if missing:
         raise LackingKernelsError(graph.name, missing) from None
     raise EngineError(f"{graph.name}: onnxruntime cannot build it: {error}") from None

@@ -33,7 +33,7 @@ def check_foreign(model: ir.Model, name: str) -> None:
         raise LackingKernelsError(name, found)
 
 
-def lacking(model: ir.Model) -> list[UnsupportedPrimitive]:
+def missing_kernels(model: ir.Model) -> list[UnsupportedPrimitive]:
     """Return the operators of a model that onnxruntime does not run, most used first.
 
     Collectives are not among them: they run between sessions.

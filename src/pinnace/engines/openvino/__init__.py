@@ -1,6 +1,6 @@
 """OpenVINO as an engine.
 
-`engine` is the entry point. `reading` converts graphs to OpenVINO's models over mapped weights: `lacking`
-refuses operators, with `conditions`, and `spelling` and `guards` write checks and equivalent forms. `session`
+`engine` is the entry point. `conversion` makes OpenVINO's models of graphs, over mapped weights: `supported`
+says which operators it gets, and `rewrites` and `guards` write equivalent forms and checks. `session`
 compiles the models, `executable` runs them.
 """
