@@ -20,6 +20,7 @@ from pinnace.server.access import Access, Scope
 from pinnace.server.bodies import BodyLimit, compressed
 from pinnace.server.calls import Call
 from pinnace.server.failures import Answer, RequestError, UnavailableError
+from pinnace.server.openapi import document
 from pinnace.server.repository import Repository
 from pinnace.server.settings import ModelSettings
 from pinnace.server.shared_memory import SharedMemory, Span, span_of
@@ -199,6 +200,9 @@ class _Api:
 
     async def page(self, request: Request) -> Response:
         return HTMLResponse(_page(), headers={"content-security-policy": _POLICY})
+
+    async def openapi(self, request: Request) -> Response:
+        return JSONResponse(document(self._repository.server_name))
 
     async def status(self, request: Request) -> Response:
         return JSONResponse(messages.status(self._repository))
