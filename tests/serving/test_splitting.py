@@ -65,6 +65,7 @@ def test_what_cannot_be_split_is_refused(inputs, axis, split, message):
         (-1, 0, 3, [0]),
         (2, 6, 2, [2, 4, 6]),
         (2, 2, 2, [2]),
+        (1, 3, 2, [1, 2, 3]),
     ],
 )
 def test_rows_are_shared_evenly_or_as_the_model_takes_them(rows, total, devices, ends):
