@@ -112,6 +112,8 @@ def test_sizes_are_split_among_inputs():
     assert [list(map(list, gear)) for gear in one] == [[[1]], [[4]]]
     assert none == ((), ())
     assert [list(map(list, gear)) for gear in two] == [[[2], [3]], [[5], [6]]]
+    first, second = parted(found, [1, 2])
+    assert (first, second) == (one, two)
     for counts in ([1, 1], [2, 2]):
         with pytest.raises(ValueError, match="sizes for 3 free dimensions"):
             parted(found, counts)

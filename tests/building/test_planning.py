@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from pinnace.building import planning
@@ -28,6 +30,7 @@ def context(threads=0, operators=0, mode=0, cores=()):
     return made
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
     ("threads", "operators", "requests", "found"),
     [
@@ -98,6 +101,7 @@ def test_cores_that_are_named_are_checked():
     ("given", "requests", "fewer"),
     [
         (context(), 1, True),
+        (context(), 2, True),
         (context(2), 1, False),
         (context(0, 2), 1, False),
         (context(0, cores=(0,)), 1, False),
@@ -135,6 +139,13 @@ def test_a_tuning_decides_what_it_has_compared(given, requests, found):
     assert not target.fewer_threads
 
 
+def test_a_tuning_of_other_precisions_decides_nothing():
+    given = context()
+    given.cpu.precision_mode = FP16
+    target = to_target(given, 1, tuned(*WAYS))
+    assert (target.threads, target.parallel_requests, target.form, target.provider) == (4, 1, "", "")
+
+
 def test_a_form_with_fewer_bits_is_used_unless_the_context_says_fp32():
     rounded = measured(1, 1, 1.0, 900.0, "weights8", "openvino", FP16)
     tuning = tuned(*WAYS, rounded)
@@ -144,6 +155,9 @@ def test_a_form_with_fewer_bits_is_used_unless_the_context_says_fp32():
     exact.cpu.precision_mode = FP32
     kept = to_target(exact, 1, tuning)
     assert (kept.form, kept.provider, kept.precision, kept.threads) == ("", "", FP32, 1)
+    chosen = context()
+    chosen.cpu._form = ""  # as `pinnace tune` says what it measures
+    assert to_target(chosen, 1, tuning).form == ""
 
 
 @pytest.mark.parametrize(
@@ -162,6 +176,17 @@ def test_precisions_of_a_simulated_device_become_those_of_the_cpu(monkeypatch, m
     made.target = ["ascend"]
     made.ascend.precision_mode = mode
     assert to_target(made).precision == precision
+
+
+def test_a_device_that_all_cores_simulate_binds_no_thread(monkeypatch):
+    every = tuple(sorted(os.sched_getaffinity(0)))
+    monkeypatch.setattr(planning, "allowed_cores", lambda: every)
+    monkeypatch.setenv("PINNACE_SIMULATE", "ascend:1")
+    made = Context()
+    made.target = ["ascend"]
+    assert to_target(made).cores == ()
+    monkeypatch.setattr(planning, "allowed_cores", lambda: (*every, 1000))
+    assert to_target(made).cores == every
 
 
 @pytest.mark.parametrize(("kind", "wrong"), [("gpu", "acl"), ("ascend", "cuda")])

@@ -10,6 +10,8 @@ import onnxruntime as ort
 import pytest
 
 from pinnace.cli.benchmark import main
+from pinnace.cli.benchmark_flags import check, parser
+from pinnace.errors import ArgumentValueError
 
 API = Path(__file__).parents[1] / "data" / "api"
 ADD, DENSE = API / "add.onnx", API / "dense.onnx"
@@ -142,3 +144,81 @@ def test_flags_without_effect_are_named_once(capsys) -> None:
     assert code == 0
     assert err.count("--perfProfiling has no effect") == err.count("--delegateMode has no effect") == 1
     assert err.count("has no effect") == 2
+
+
+# MindSpore Lite's page "Benchmark Tool" for cloud-side inference: "Parameter Description"
+DEFAULTS = {
+    "modelType": "MindIR", "device": "CPU", "cpuBindMode": 1, "loopCount": 10, "numThreads": 2,
+    "enableFp16": False, "warmUpLoopCount": 3, "timeProfiling": False, "perfProfiling": False,
+    "benchmarkDataType": "FLOAT", "accuracyThreshold": 0.5, "cosineDistanceThreshold": -1.1,
+    "deviceId": -1, "rankId": -1, "enableParallelPredict": False, "parallelNum": 2, "parallelTaskNum": 2,
+    "workersNum": 2, "interOpParallelNum": 1, "enableParallel": False, "perfEvent": "CYCLE",
+}  # fmt: skip
+
+
+def test_flags_that_are_left_out_have_mindspore_lites_defaults() -> None:
+    assert DEFAULTS.items() <= vars(parser().parse_args([])).items()
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("", True), ("=true", True), ("=1", True), ("=False", False), ("=0", False)]
+)
+def test_a_switch_is_on_if_it_is_given_alone(text: str, value: bool) -> None:
+    assert parser().parse_args([f"--enableFp16{text}"]).enableFp16 is value
+    assert parser().parse_args(["--enableFp16", "--no-enableFp16"]).enableFp16 is False
+
+
+def test_the_first_lines_show_the_flags(capsys) -> None:
+    flags = (
+        "--modelFile=m.ms", "--inDataFile=in.bin", "--configFile=c.ini", "--loopCount=7", "--numThreads=3",
+        "--warmUpLoopCount=0", "--accuracyThreshold=1.5", "--enableFp16", "--benchmarkDataFile=out.txt",
+        "--GroupInfoFile=g.pb", "--interOpParallelNum=2", "--benchmarkDataType=INT8", "--cpuBindMode=2",
+        "--device=GPU", "--modelType=MindIR_Lite", "--cosineDistanceThreshold=0.25",
+    )  # fmt: skip
+    check(parser().parse_args(flags))
+    said = capsys.readouterr()
+    assert said.out.splitlines() == [
+        "ModelPath = m.ms", "ModelType = MindIR_Lite", "InDataPath = in.bin", "GroupInfoFile = g.pb",
+        "ConfigFilePath = c.ini", "InDataType = bin", "LoopCount = 7", "DeviceType = GPU",
+        "AccuracyThreshold = 1.5", "CosineDistanceThreshold = 0.25", "WarmUpLoopCount = 0", "NumThreads = 3",
+        "InterOpParallelNum = 2", "Fp16Priority = 1", "EnableParallel = 0", "calibDataPath = out.txt",
+        "EnableGLTexture = 0", "CalibDataType = INT8", "cpuBindMode = MID_CPU",
+    ]  # fmt: skip
+    assert said.err == ""
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--loopCount=0", "LoopCount:0 must be greater than 0"),
+        ("--cpuBindMode=3", "cpuBindMode:3 must be 0, 1 or 2"),
+        ("--benchmarkDataType=BOOL", "CalibDataType not supported: BOOL"),
+        ("--parallelNum=0", "must not be negative, the first two not 0"),
+        ("--workersNum=0", "must not be negative, the first two not 0"),
+        ("--warmUpLoopCount=-1", "must not be negative, the first two not 0"),
+    ],
+)
+def test_numbers_below_the_least_are_refused(flag: str, message: str) -> None:
+    with pytest.raises(ArgumentValueError, match=message):
+        check(parser().parse_args(["--modelFile=m.ms", flag]))
+    least = ("--loopCount=1", "--numThreads=1", "--parallelNum=1", "--workersNum=1", "--warmUpLoopCount=0")
+    check(parser().parse_args(["--modelFile=m.ms", *least, "--cpuBindMode=0"]))
+
+
+@pytest.mark.parametrize(
+    ("flag", "reason"),
+    [
+        ("--provider=acl", "the engine is that of the context"),
+        ("--enableParallel", "interOpParallelNum runs operators in parallel"),
+        ("--perfEvent=CACHE", "no engine reads the counters"),
+        ("--cryptoLibPath=x", "the package cryptography does"),
+        ("--enableGLTexture", "no engine uses OpenGL"),
+        ("--enableSharedThreadPool", "workers always share their threads"),
+        ("--threadNumLimitPerWorker=1", "workers share their threads"),
+        ("--threadNumRemainingPerWorker=1", "workers share their threads"),
+    ],
+)
+def test_a_flag_without_effect_says_why(capsys, flag: str, reason: str) -> None:
+    check(parser().parse_args(["--modelFile=m.ms", flag]))
+    name = flag.partition("=")[0]
+    assert f"benchmark: {name} has no effect: {reason}" in capsys.readouterr().err
