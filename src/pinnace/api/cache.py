@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pinnace.building.opening import open_model
-from pinnace.building.spec import Stages, lowered
+from pinnace.building.spec import Spec, Stages, lowered
 from pinnace.cache.entry import Damaged
 from pinnace.cache.folder import Folder, make_folder
 from pinnace.cache.store import Store
@@ -15,9 +14,6 @@ from pinnace.cache.tuning import Configuration, Measurement, Tuning, all_kept
 from pinnace.errors import ConfigError
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
-
-if TYPE_CHECKING:
-    from pinnace.building.spec import Spec
 
 __all__ = [
     "Configuration", "Damaged", "Measurement", "Store", "Tuning", "all_kept", "cache_of", "cached_models",

@@ -7,13 +7,8 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, NoReturn
 
-from pinnace.errors import (
-    ArgumentTypeError,
-    ArgumentValueError,
-    ModelFormatError,
-    warn,
-)
-from pinnace.options.arguments import check_type, path
+from pinnace.errors import ArgumentTypeError, ArgumentValueError, ModelFormatError, warn
+from pinnace.options.arguments import check_type, one_of, path
 from pinnace.options.setting import setting
 from pinnace.types import DataType, Format, ModelType
 from pinnace.weights.encryption import MODES, key_of
@@ -49,12 +44,6 @@ def _quantized_type(name: str, value: object) -> DataType:
         allowed = ", ".join(f"DataType.{t.name}" for t in _DTYPES)
         raise ArgumentValueError(f"{name} must be in [{allowed}].")
     return check_type(name, value, DataType)
-
-
-def _mode(name: str, value: object) -> str:
-    if check_type(name, value, str) not in MODES:
-        raise ArgumentValueError(f"{name} must be in [{', '.join(MODES)}], but got {value}.")
-    return str(value)
 
 
 def _shapes(name: str, value: object) -> dict[str, list[int]]:
@@ -107,7 +96,7 @@ class Converter:
         "True to compare the result with the model on random inputs after conversion (`summary.error`).",
     )  # fmt: skip
     decrypt_mode: str = setting(
-        "decrypt_mode", _mode, "AES-GCM",
+        "decrypt_mode", one_of(*MODES), "AES-GCM",
         'The mode of an encrypted `.mindir`: "AES-GCM", "AES-CBC" or "SM4-CBC".',
     )  # fmt: skip
     enable_encryption: bool = setting(
@@ -191,9 +180,7 @@ class Converter:
 
     @device.setter
     def device(self, device: str) -> None:
-        if check_type("device", device, str) != "Ascend":
-            raise ArgumentValueError(f"device must be in [Ascend], but got {device}.")
-        self._device = device
+        self._device = one_of("Ascend")("device", device)
 
     @property
     def decrypt_key(self) -> NoReturn:

@@ -20,7 +20,7 @@ from pinnace.errors import (
     ModelStateError,
     warn,
 )
-from pinnace.options.arguments import check_type, path
+from pinnace.options.arguments import check_type, one_of, path
 from pinnace.options.context import Context, file_of_rank
 from pinnace.options.effects import with_settings
 from pinnace.options.settings import Settings
@@ -218,6 +218,4 @@ def _checked_key(key: object, mode: object, parallel: object) -> _Key | None:
 
     if not mode:
         raise ArgumentValueError("dec_mode must not be empty string!")
-    if mode not in MODES:
-        raise ArgumentValueError(f"dec_mode must be in [{', '.join(MODES)}], but got {mode}.")
-    return check_key(cast(bytes, key), "dec_key"), str(mode)
+    return check_key(cast(bytes, key), "dec_key"), one_of(*MODES)("dec_mode", mode)

@@ -11,18 +11,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from statistics import median
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pinnace.building.build import is_whole
 from pinnace.building.choosing import with_choice
 from pinnace.building.spec import Spec, Stages, built_in_memory
+from pinnace.engines.choice import Choice
 from pinnace.errors import PinnaceError
 from pinnace.types import Array, Port
-
-if TYPE_CHECKING:
-    from pinnace.engines.choice import Choice
 
 WORTH = 0.95
 """Time over onnxruntime's below which OpenVINO is kept: it packs weights into memory of each process."""

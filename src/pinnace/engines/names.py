@@ -6,13 +6,12 @@ outputs, and add words of their own ("fused Conv_1", "Conv_1/WithoutBiases", "%3
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import onnx_ir as ir
 
 from pinnace.graph.nodes import origins
 from pinnace.graph.walk import nodes
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 _MAX_FUSED = 4  # nodes of a chain that an engine may fuse into one, named after the last
 

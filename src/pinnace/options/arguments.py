@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from pinnace.errors import ArgumentTypeError, ArgumentValueError
@@ -68,6 +68,18 @@ def check_timeout(timeout: object) -> None:
 
 def text(name: str, value: object) -> str:
     return str(check_type(name, value, str))
+
+
+def one_of(*modes: str) -> Callable[[str, object], str]:
+
+    def check(name: str, value: object) -> str:
+        mode = text(name, value)
+        if mode not in modes:
+            choices = ", ".join(filter(None, modes))
+            raise ArgumentValueError(f"{name} must be in [{choices}], but got {mode}.")
+        return mode
+
+    return check
 
 
 def ints(name: str, value: object) -> list[int]:

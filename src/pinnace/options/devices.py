@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal
 
-from pinnace.errors import ArgumentValueError, warn
-from pinnace.options.arguments import check_32_bits, check_type, count, ints, text
+from pinnace.errors import warn
+from pinnace.options.arguments import check_32_bits, check_type, count, ints, one_of, text
 from pinnace.options.launcher import launched
 from pinnace.options.setting import Options, given, setting
 from pinnace.options.table import ASCEND_PRECISION
@@ -26,18 +25,6 @@ def _affinity(name: str, value: object) -> int:
     return mode
 
 
-def _one_of(*modes: str) -> Callable[[str, object], str]:
-
-    def check(name: str, value: object) -> str:
-        mode = text(name, value)
-        if mode not in modes:
-            choices = ", ".join(filter(None, modes))
-            raise ArgumentValueError(f"{name} must be in [{choices}], but got {mode}.")
-        return mode
-
-    return check
-
-
 def _group_size(name: str, size: object) -> int | None:
     return count(name, size) or None
 
@@ -54,7 +41,7 @@ class DeviceOptions(Options):
     )
 
     precision_mode: str = setting(
-        "{kind}_precision_mode", _one_of(FP32, FP16), FP32,
+        "{kind}_precision_mode", one_of(FP32, FP16), FP32,
         'Precision to compute in: "enforce_fp32" or "preferred_fp16".',
     )  # fmt: skip
 
@@ -87,7 +74,7 @@ class CPU(DeviceOptions):
     )
 
     provider: str = setting(
-        "cpu_provider", _one_of("", *ENGINES), "",
+        "cpu_provider", one_of("", *ENGINES), "",
         'Name of the engine: "onnxruntime" or "openvino"; "" leaves the choice to Pinnace.',
     )  # fmt: skip
     thread_num: int = setting(
@@ -148,7 +135,7 @@ class Ascend(Accelerator):
     _printed: tuple[str, ...] = ("precision_mode", "device_id")
 
     precision_mode: str = setting(
-        "{kind}_precision_mode", _one_of("", *ASCEND_PRECISION), "",
+        "{kind}_precision_mode", one_of("", *ASCEND_PRECISION), "",
         'Precision to compute in, such as "preferred_fp32" or "enforce_origin"; "" leaves it to the device.',
     )  # fmt: skip
     rank_id: int = setting(

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter, perf_counter_ns, time
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,13 +18,11 @@ from pinnace.errors import NotSupportedError, PinnaceError
 from pinnace.log import INFO, WARNING, Log
 from pinnace.machine.memory import private_memory
 from pinnace.server.failures import GONE, RequestError, answer
+from pinnace.server.metrics import Metrics
 from pinnace.server.settings import ModelSettings
 from pinnace.server.text.folder import Folder
 from pinnace.server.text.model import TextModel
 from pinnace.types import Array, DataType
-
-if TYPE_CHECKING:
-    from pinnace.server.metrics import Metrics
 
 _LEAST = 1 << 18
 """Bytes that the smallest model takes with its session, counts and metrics: where memory of closed models is

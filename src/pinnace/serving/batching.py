@@ -6,16 +6,13 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pinnace.engines.protocol import Executable
 from pinnace.errors import ConfigError, EngineError
 from pinnace.serving.request import Request
-
-if TYPE_CHECKING:
-    from pinnace.engines.protocol import Executable
-    from pinnace.types import Array
+from pinnace.types import Array
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from pinnace.errors import PredictTimeoutError
-
-if TYPE_CHECKING:
-    from pinnace.types import Array
-
+from pinnace.types import Array
 
 _GLANCE = 0.5
 """Seconds after which a sleeping thread looks for signals: one from just before it slept wakes it not."""

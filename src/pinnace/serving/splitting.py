@@ -7,21 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from time import perf_counter_ns
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pinnace.errors import ArgumentValueError, DataMismatchError
 from pinnace.serving.futures import RequestFuture
+from pinnace.serving.pool import WorkerPool
 from pinnace.serving.request import Request
 from pinnace.serving.worker import Counts, log_failure
 from pinnace.shapes import Shape
 from pinnace.tensors.outputs import OutputPorts
 from pinnace.tensors.tensor import Outputs, tensors_of
 from pinnace.types import Array, Port
-
-if TYPE_CHECKING:
-    from pinnace.serving.pool import WorkerPool
 
 _ANY = (-2,)
 """The shape of a port of unknown rank."""

@@ -13,15 +13,12 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import TYPE_CHECKING
 
 from pinnace.engines.forks import renewed_by_forks
+from pinnace.engines.protocol import Executable
 from pinnace.errors import ModelStateError
 from pinnace.serving.request import Request
 from pinnace.serving.worker import Worker
-
-if TYPE_CHECKING:  # importing an engine is slow, and every process imports this module
-    from pinnace.engines.protocol import Executable
 
 
 @dataclass(frozen=True)

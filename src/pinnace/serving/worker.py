@@ -8,17 +8,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from queue import SimpleQueue
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from pinnace.engines.protocol import BY_SHAPES
+from pinnace.engines.protocol import BY_SHAPES, Executable
 from pinnace.errors import DataMismatchError, EngineError
 from pinnace.log import DEBUG, WARNING, Log
 from pinnace.serving.request import Request, UnwantedError
 from pinnace.shapes import takes
-
-if TYPE_CHECKING:
-    from pinnace.engines.protocol import Executable
-    from pinnace.types import Array
+from pinnace.types import Array
 
 T = TypeVar("T")
 _log = Log("pinnace.predictions")  # a caller gets the error too

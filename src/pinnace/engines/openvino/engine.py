@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import openvino as ov
@@ -14,13 +13,10 @@ from pinnace.engines.openvino.conversion import OpenvinoModel, encoded, writable
 from pinnace.engines.openvino.executable import Held, OpenvinoExecutable, name_parts
 from pinnace.engines.protocol import TENSORS, Compiled, Executable, Refitter
 from pinnace.errors import EngineError
+from pinnace.lowering.graph import Compilable
 from pinnace.options.target import Target
 from pinnace.types import Array
-from pinnace.weights.source import release
-
-if TYPE_CHECKING:
-    from pinnace.lowering.graph import Compilable
-    from pinnace.weights.source import Source
+from pinnace.weights.source import Source, release
 
 BLOB = "model.blob"
 """The file name of the compiled model in a cache entry."""

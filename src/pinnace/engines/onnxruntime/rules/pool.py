@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.matching import is_float32
 from pinnace.graph.windows import windows
 from pinnace.machine.processor import block_of_channels
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 _MAX_WINDOW = 49
 """Elements of a window up to which a convolution is faster."""
