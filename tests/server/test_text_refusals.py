@@ -119,6 +119,29 @@ def test_a_reranker_of_another_kind_is_refused_by_name(serving, folders, files, 
     assert reason in found["error"]["message"]
 
 
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"config_sentence_transformers.json": {"prompts": 1, "default_prompt_name": "a"}},
+        {"config.json": {"architectures": 1}, "modules.json": []},
+        {"tokenizer_config.json": {"truncation_side": "above"}},
+    ],
+)
+def test_files_of_another_form_keep_no_model_from_taking_tensors(serving, folders, files):
+    server = serving(folders("embedding", files))
+    assert asked(server, "/v1/embeddings", {"model": "model", "input": "ship"})[0] == 501
+    tensor = {"shape": [1, 2], "datatype": "INT64", "data": [1, 1]}
+    names = ("input_ids", "attention_mask", "token_type_ids")
+    body = {"inputs": [{"name": name} | tensor for name in names]}
+    assert asked(server, "/v2/models/model/infer", body)[0] == 200
+
+
+def test_a_text_without_tokens_is_refused(serving, folders):
+    server = serving(folders("embedding", {"tokenizer.json": {"post_processor": None}}))
+    status, found = asked(server, "/v1/embeddings", {"model": "model", "input": ["ship", ""]})
+    assert (status, found["error"]["message"]) == (400, "a text has no tokens")
+
+
 def test_each_model_does_what_it_is_for(running, serving, simple):
     for server, model, path, reason in (
         (running, "reranker", "/v1/embeddings", "ranks documents"),

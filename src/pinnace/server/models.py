@@ -248,7 +248,8 @@ def _text_model(
 ) -> TextModel | NotSupportedError:
     try:
         return TextModel(path, inputs, outputs)
-    except NotSupportedError as error:
+    except Exception as error:  # files of any form must not keep it from taking tensors
+        found = error if isinstance(error, NotSupportedError) else NotSupportedError(f"its files: {error!r}")
         if Folder.of(path) is not None:
-            _log.event(WARNING, "no texts", f"{path.name} takes no texts: {error}")
-        return error.with_traceback(None)
+            _log.event(WARNING, "no texts", f"{path.name} takes no texts: {found}")
+        return found.with_traceback(None)

@@ -73,11 +73,14 @@ class Tokenizer:
         self._made = made
 
     def encoded(self, texts: Sequence[str] | Sequence[tuple[str, str]]) -> list[Tokens]:
-        """Return the tokens of texts, or of pairs of them, with those that stand around them."""
-        return [
-            Tokens(np.array(one.ids, np.int32), np.array(one.type_ids, np.int32))
-            for one in self._made.encode_batch_fast(list(texts))
-        ]
+        """Return the tokens of texts, or of pairs of them, with those that stand around them.
+
+        Raises RequestError for a text that has none, of which models compute nothing.
+        """
+        found = self._made.encode_batch_fast(list(texts))
+        if not all(one.ids for one in found):
+            raise RequestError("a text has no tokens")
+        return [Tokens(np.array(one.ids, np.int32), np.array(one.type_ids, np.int32)) for one in found]
 
     def checked(self, texts: Sequence[Sequence[int]]) -> list[Tokens]:
         """Return a client's own tokens of each text, as they are. Raises RequestError."""
