@@ -56,21 +56,32 @@ def test_parameters_that_would_change_the_result_are_refused(name):
     inference.check({name: 0, "other": 1})
     with pytest.raises(RequestError, match=f"parameter {name}: "):
         inference.check({name: 1})
-    with pytest.raises(RequestError, match=f"parameter {name}: "):
-        inference.spans_of({"x": {}, "y": {name: 1}})
 
 
-def test_outputs_may_name_a_part_of_a_region():
+def test_outputs_take_no_sequence_and_no_wrong_number_of_classes():
+    for wrong in ({"sequence_id": 1}, {"classification": -1}, {"classification": "3"}):
+        with pytest.raises(RequestError, match="parameter "):
+            inference.wanted_of({"x": {}, "y": wrong})
+
+
+def test_outputs_may_name_classes_or_a_part_of_a_region():
     part = {"shared_memory_region": "r", "shared_memory_byte_size": 8}
     wanted = {"x": {}, "y": part, "z": part | {"shared_memory_offset": 16}}
-    assert inference.spans_of(wanted) == {"x": None, "y": Span("r", 0, 8), "z": Span("r", 16, 8)}
+    assert inference.wanted_of(wanted) == {
+        "x": (None, 0),
+        "y": (Span("r", 0, 8), 0),
+        "z": (Span("r", 16, 8), 0),
+    }
+    assert inference.wanted_of({"x": {"classification": 3}}) == {"x": (None, 3)}
+    with pytest.raises(RequestError, match="classes are not written to shared memory"):
+        inference.wanted_of({"x": part | {"classification": 3}})
     for wrong in (
         {"shared_memory_region": 1},
         {"shared_memory_byte_size": None},
         {"shared_memory_offset": 1.0},
     ):
         with pytest.raises(RequestError, match="shared_memory_region is text"):
-            inference.spans_of({"x": part | wrong})
+            inference.wanted_of({"x": part | wrong})
 
 
 def test_a_client_loads_no_files_of_its_own():

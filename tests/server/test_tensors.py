@@ -118,3 +118,9 @@ def test_a_shape_is_sizes_of_31_bits(shape):
     for wrong in (-1, 1 << 31, 1.0, True, "1"):
         with pytest.raises(RequestError, match="sizes are whole"):
             tensors.checked_shape([*shape, wrong], "x")
+
+
+def test_half_a_surrogate_pair_in_json_is_no_text():
+    with pytest.raises(RequestError, match="no UTF-8"):
+        tensors.from_items(["\ud800"], "x", DataType.STRING, (1,))
+    assert tensors.from_items(["\0é"], "x", DataType.STRING, (1,)).tolist() == ["\0é"]

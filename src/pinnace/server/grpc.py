@@ -243,9 +243,9 @@ def _decoded(request: Any, memory: SharedMemory) -> inference.Request:
     if next(raw, None) is not None:
         raise RequestError(f"raw_input_contents has more tensors than the {len(request.inputs)} inputs take")
     wanted = {output.name: _parameters(output.parameters) for output in request.outputs}
-    spans = inference.spans_of(wanted)
+    outputs = inference.wanted_of(wanted)
     parameters = _parameters(request.parameters)
-    return inference.Request(request.model_name, request.model_version, arrays, spans, parameters)
+    return inference.Request(request.model_name, request.model_version, arrays, outputs, parameters)
 
 
 def _array(given: Any, raw: memoryview | None) -> Array:

@@ -276,9 +276,9 @@ def _decoded(
         fields.text(one, "name"): fields.mapping(one, "parameters")
         for one in fields.objects(head, "outputs", needed=False)
     }
-    spans = inference.spans_of(wanted)
+    outputs = inference.wanted_of(wanted)
     every = parameters.get("binary_data_output") is True
-    decoded = inference.Request(*_named(request), arrays, spans, parameters)
+    decoded = inference.Request(*_named(request), arrays, outputs, parameters)
     return decoded, lambda output: wanted.get(output, {}).get("binary_data", every) is True
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pinnace.server.calls import Call
+from pinnace.server.classes import classified
 from pinnace.server.failures import LoadError, RequestError
 from pinnace.server.models import OpenModel
 from pinnace.server.repository import Repository
@@ -17,19 +18,26 @@ from pinnace.types import Array
 
 _REFUSED = {
     "sequence_id": "sequences keep no state here: send what the model needs with each request",
-    "classification": "classes are not named here: take the output, and name them with pinnace.labels",
+    "classification": "it belongs to an output that is requested",
 }
 """Parameters that change a result, and are not supported."""
 
 
+class Wanted(NamedTuple):
+    """How an output is wanted: in shared memory, or as its highest classes, so many."""
+
+    span: Span | None = None
+    classes: int = 0
+
+
 @dataclass(frozen=True)
 class Request:
-    """A decoded request; `outputs` are the names of those wanted, and where to write them; none is all."""
+    """A decoded request; `outputs` are the names of those wanted, and how; none is all."""
 
     model: str
     version: str
     inputs: Mapping[str, Array]
-    outputs: Mapping[str, Span | None] = field(default_factory=dict)
+    outputs: Mapping[str, Wanted] = field(default_factory=dict)
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -80,20 +88,25 @@ def _take(request: Request, call: Call) -> int:
     return number_of(request.parameters, "priority")
 
 
-def _wanted(request: Request, model: OpenModel, call: Call) -> Mapping[str, Span | None]:
+def _wanted(request: Request, model: OpenModel, call: Call) -> Mapping[str, Wanted]:
     call.version = model.version
     names = [output.name for output in model.outputs]
     unknown = [name for name in request.outputs if name not in names]
     if unknown:
         raise RequestError(f"{model.name} has no output {unknown[0]!r}; it has {', '.join(names)}")
-    return request.outputs or dict.fromkeys(names)
+    return request.outputs or dict.fromkeys(names, Wanted())
 
 
 def _result(
-    model: OpenModel, arrays: Sequence[Array], wanted: Mapping[str, Span | None], memory: SharedMemory
+    model: OpenModel, arrays: Sequence[Array], wanted: Mapping[str, Wanted], memory: SharedMemory
 ) -> Result:
     results = dict(zip([output.name for output in model.outputs], arrays, strict=True))
-    outputs = [Output(name, results[name], span) for name, span in wanted.items()]
+    outputs = []
+    for name, (span, classes) in wanted.items():
+        array = results[name]
+        if classes:
+            array = classified(name, array, classes, model.labels, model.settings.max_batch_size > 1)
+        outputs.append(Output(name, array, span))
     for output in outputs:
         if output.span is not None:
             memory.write(output.span, to_raw(output.array))
@@ -107,18 +120,19 @@ def check(parameters: Mapping[str, Any]) -> None:
             raise RequestError(f"parameter {name}: {remedy}")
 
 
-def spans_of(outputs: Mapping[str, Mapping[str, Any]]) -> dict[str, Span | None]:
-    """Return the shared memory to write each wanted output to, by the outputs' parameters.
-
-    Raises RequestError.
-    """
-    for parameters in outputs.values():
-        check(parameters)
-    return {name: span_of(parameters, name) for name, parameters in outputs.items()}
+def wanted_of(outputs: Mapping[str, Mapping[str, Any]]) -> dict[str, Wanted]:
+    """Return how outputs are wanted, by their parameters. Raises RequestError."""
+    wanted = {}
+    for name, parameters in outputs.items():
+        wanted[name] = Wanted(span_of(parameters, name), number_of(parameters, "classification"))
+        check({key: value for key, value in parameters.items() if key != "classification"})
+        if all(wanted[name]):
+            raise RequestError(f"output {name!r}: classes are not written to shared memory")
+    return wanted
 
 
 def number_of(parameters: Mapping[str, Any], name: str) -> int:
-    """Return the parameter `timeout`, in microseconds, or `priority`; 0 for none. Raises RequestError."""
+    """Return a parameter that is a whole number from 0 on; 0 if it is not there. Raises RequestError."""
     number = parameters.get(name, 0)
     if type(number) is not int or number < 0:
         raise RequestError(f"parameter {name}: {number!r} is no whole number of at least 0")

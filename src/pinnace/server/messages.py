@@ -15,7 +15,7 @@ from pinnace.server.tensors import NAMES
 PLATFORM = "pinnace"
 EXTENSIONS = [
     "binary_tensor_data", "model_configuration", "model_repository", "model_repository(unload_dependents)",
-    "statistics", "parameters", "system_shared_memory",
+    "statistics", "parameters", "system_shared_memory", "classification",
 ]  # fmt: skip
 
 

@@ -62,9 +62,18 @@ class OpenModel:
     """A version of a model: a runner that answers, until `close`."""
 
     def __init__(
-        self, name: str, version: str, path: Path, settings: ModelSettings, metrics: Metrics
+        self,
+        name: str,
+        version: str,
+        path: Path,
+        settings: ModelSettings,
+        metrics: Metrics,
+        labels: Sequence[str] = (),
     ) -> None:
-        """Open a model, which takes a while. Raises as `ModelParallelRunner.build_from_file` does."""
+        """Open a model with the names of its classes, which takes a while.
+
+        Raises as `ModelParallelRunner.build_from_file` does.
+        """
         self.name, self.version, self.path, self.settings = name, version, path, settings
         self.counts, self.warm_ms = Counts(), 0.0
         self.runner = ModelParallelRunner(str(path), settings.context())
@@ -75,6 +84,7 @@ class OpenModel:
         self.inputs = [TensorSpec(t.name, t.dtype, tuple(t.shape)) for t in self.runner.get_inputs()]
         self.outputs = [TensorSpec(t.name, t.dtype, tuple(t.shape)) for t in self.runner.get_outputs()]
         self._text: TextModel | NotSupportedError = _text_model(path, self.inputs, self.outputs)
+        self.labels = labels
         self.last_used = perf_counter()
         self._metrics = metrics.of(name, version)
         self._brief: Mapping[str, tuple[int, ...]] = {}

@@ -124,13 +124,12 @@ class Repository:
         return version in entry.open if version and entry.open else entry.state in ("READY", "")
 
     def labels(self, name: str) -> list[str]:
-        """Return the names of a model's classes, of `labels.txt` or `labels.json` in its folder."""
-        place = self.entry(name).place
-        folder = place if place.is_dir() else place.parent
-        for file in (folder / "labels.txt", folder / "labels.json"):
-            if file.is_file():
-                return read_labels(file)
-        return []
+        """Return the names of a model's classes, of its setting, or `labels.txt` or `labels.json` beside it.
+
+        Raises ArgumentValueError and ConfigError.
+        """
+        entry = self.entry(name)
+        return _labels(entry.place, self._settings_of(entry))
 
     async def start(self) -> None:
         """Open all models, if memory has no limit; otherwise requests open them."""
@@ -229,14 +228,17 @@ class Repository:
                 entry.open[wanted] = await self._open(entry, wanted)
                 entry.newest = max(entry.open, key=int)
 
+    def _settings_of(self, entry: Entry) -> ModelSettings:
+        return self._settings.read(entry.place / _SETTINGS) if entry.place.is_dir() else self._settings
+
     async def _open(self, entry: Entry, version: str) -> OpenModel:
         """Open a version, and warm it up; others are closed for it if memory is short."""
         path = _versions(entry.place)[version]
-        settings = self._settings.read(entry.place / _SETTINGS) if entry.place.is_dir() else self._settings
+        settings = self._settings_of(entry)
         settings = settings.overridden(entry.config) if entry.config else settings
         await self._make_room(path.stat().st_size * max(1, settings.ranks))
         loop = asyncio.get_running_loop()
-        make = partial(_opened, entry.name, version, path, settings, self.metrics)
+        make = partial(_opened, entry, version, path, settings, self.metrics)
         try:
             opened = await loop.run_in_executor(self._builds, make)
         except (PinnaceError, OSError) as error:
@@ -276,10 +278,22 @@ class Repository:
         self._builds.shutdown()
 
 
-def _opened(name: str, version: str, path: Path, settings: ModelSettings, metrics: Metrics) -> OpenModel:
-    opened = OpenModel(name, version, path, settings, metrics)
+def _opened(entry: Entry, version: str, path: Path, settings: ModelSettings, metrics: Metrics) -> OpenModel:
+    labels = _labels(entry.place, settings)
+    opened = OpenModel(entry.name, version, path, settings, metrics, labels)
     opened.warm_up()
     return opened
+
+
+def _labels(place: Path, settings: ModelSettings) -> list[str]:
+    folder = place if place.is_dir() else place.parent
+    beside = [file for file in (folder / "labels.txt", folder / "labels.json") if file.is_file()]
+    for file in [Path(settings.labels)] if settings.labels else beside:
+        try:
+            return read_labels(file)
+        except OSError as error:
+            raise ConfigError(f"labels: {file} cannot be read: {error.strerror}") from None
+    return []
 
 
 def _versions(place: Path) -> dict[str, Path]:

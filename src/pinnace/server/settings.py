@@ -31,8 +31,8 @@ class ModelSettings:
     none. `max_batch_size` above 1 batches waiting requests up to that many rows; the first of them waits up
     to `max_queue_delay_us` microseconds for others. With `isolate` each worker is a process of its own, whose
     end is an error for its request only. With `ranks` the folder has a file for each rank of a model,
-    which are processes that compute each request together. Texts are computed in batches of at most
-    `max_batch_tokens`.
+    which are processes that compute each request together. `labels` is the file with the
+    names of classes. Texts are computed in batches of at most `max_batch_tokens`.
     """
 
     engine: str = ""
@@ -48,6 +48,7 @@ class ModelSettings:
     timeout: float = 0.0
     warm_up: int = 3
     config: str = ""
+    labels: str = ""
     isolate: bool = False
     ranks: int = 0
     max_batch_tokens: int = 512
@@ -55,7 +56,8 @@ class ModelSettings:
     def read(self, file: Path) -> ModelSettings:
         """Return these settings with those of a `model.toml`; these if there is no such file.
 
-        The path `config` is relative to its folder. Raises ConfigError, which names the file and the key.
+        Paths, `config` and `labels`, are relative to its folder. Raises ConfigError, which names the file and
+        the key.
         """
         try:
             given = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -63,8 +65,9 @@ class ModelSettings:
             return self
         except ValueError as error:
             raise ConfigError(f"{file} is not TOML: {error}") from None
-        if isinstance(given.get("config"), str):
-            given["config"] = str(file.parent / given["config"])
+        for key in ("config", "labels"):
+            if isinstance(given.get(key), str):
+                given[key] = str(file.parent / given[key])
         return self.updated(given, str(file))
 
     def updated(self, given: Mapping[str, Any], where: str) -> ModelSettings:

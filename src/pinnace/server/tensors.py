@@ -102,10 +102,9 @@ def from_items(items: Any, name: str, dtype: DataType, shape: tuple[int, ...]) -
     if len(flat) != math.prod(shape):
         raise RequestError(f"input {name!r} has {len(flat)} elements, but the shape {list(shape)}")
     if dtype is DataType.STRING:
-        texts = [
-            item if isinstance(item, str) else _text(item, name) for item in _of(flat, (str, bytes), name)
-        ]
-        return _array(texts, shape)
+        given = _of(flat, (str, bytes), name)
+        encoded = (item.encode("utf-8", "surrogatepass") if isinstance(item, str) else item for item in given)
+        return _array([_text(item, name) for item in encoded], shape)
     kind = dtype.to_numpy()
     allowed = {"b": (bool,), "i": (int,), "u": (int,)}.get(kind.kind, (int, float))
     try:
