@@ -201,6 +201,34 @@ FORMS = {
         b = Squeeze(o, i_0) {LAST}""",
         23,
     ),
+    "a weight that is turned": (1, "b = Relu(a) t = Transpose(w_32x64) y = MatMul(b, t)"),
+    "a weight that is turned by an order": (
+        1, "b = Relu(a) t = Transpose<perm=[1, 0]>(w_32x64b) y = MatMul(b, t)",
+    ),
+    "rows of a product": (
+        1, f"t = Transpose(a) m = MatMul(t, w_3x5) n = Transpose(m) b = Relu(n) {LAST}",
+    ),
+    "columns by number in an old set": (
+        1, "b = Gather<axis=1>(a, i_0_2_4_63) y = MatMul(b, w_4x32)", 9,
+    ),
+    "two whole values at once": (
+        1, "c = MatMul(x, w_32x64b) d = Softmax(a) e = Softmax(c) y = Add(d, e)",
+    ),
+    "two whole values at once in an old set": (
+        1, "c = MatMul(x, w_32x64b) d = Softmax<axis=1>(a) e = Softmax<axis=1>(c) y = Add(d, e)", 11,
+    ),
+    "sections that are whole": (
+        2,
+        """p, q = Split<axis=1>(a, i_16_48) r = MatMul(p, w_16x32) s = MatMul(q, w_48x32) t = Add(r, s)
+        d = Softmax(a) y = Concat<axis=1>(t, d)""",
+    ),
+    "sections that are whole in an old set": (
+        2,
+        """p, q = Split<axis=1, split=[16, 48]>(a) r = MatMul(p, w_16x32) s = MatMul(q, w_48x32) t = Add(r, s)
+        d = Softmax<axis=1>(a) y = Concat<axis=1>(t, d)""",
+        11,
+    ),
+    "a result that goes on": (2, f"z = Concat<axis=0>(w_2x64, a) b = Tanh(z) {LAST}"),
     "a head of words": (
         2,
         """b = Relu(a) o = MatMul(b, w_64x32) n = LayerNormalization(o, w_32, w_32)
@@ -234,24 +262,27 @@ def named(name):
     if kind == "i":
         return np.array([int(n.replace("m", "-")) for n in rest.split("_")], np.int64)
     random = np.random.default_rng(sum(name.encode()))
-    shape = [int(n) for n in rest.rstrip("t").split("x")]
+    shape = [int(n) for n in rest.rstrip("bt").split("x")]
     if kind == "q":
         return random.integers(-100, 100, shape).astype(np.int8)
     numbers = random.normal(size=shape) / 4
     return (np.abs(numbers) / 50 + 0.01 if kind == "s" else numbers).astype(np.float32)
 
 
-def write(folder, name, rows, nodes, opset=21):
-    """Write a model, and what onnxruntime computes with it."""
-    text = f"g (float[{rows}, 32] x) => (float y) {{ a = MatMul(x, w_32x64) {nodes} }}"
+def write(folder, name, rows, nodes, opset=21, run=True):
+    """Write a model, and what onnxruntime computes with it, unless it is not to run."""
+    results = ", ".join(f"float {name}" for name in "yz" if f" {name} = " in f" {nodes}")
+    text = f"g (float[{rows}, 32] x) => ({results}) {{ a = MatMul(x, w_32x64) {nodes} }}"
     model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]> {text}')
-    model.graph.output[0].type.tensor_type.ClearField("shape")
-    names = sorted(set(re.findall(r"\b(?:[wsq]_\d+(?:x\d+)*t?|i(?:_m?\d+)+)\b", text)))
+    for output in model.graph.output:
+        output.type.tensor_type.ClearField("shape")
+    names = sorted(set(re.findall(r"\b(?:[wsq]_\d+(?:x\d+)*[bt]?|i(?:_m?\d+)+)\b", text)))
     model.graph.initializer.extend(numpy_helper.from_array(named(one), one) for one in names)
     onnx.save(model, folder / f"{name}.onnx")
     x = np.random.default_rng(7).normal(size=(3, 32)).astype(np.float32)
     session = onnxruntime.InferenceSession(folder / f"{name}.onnx", providers=["CPUExecutionProvider"])
-    np.savez(folder / f"{name}.npz", run0_x0=x, run0_y0=session.run(None, {"x": x})[0])
+    golden = {f"run0_y{place}": y for place, y in enumerate(session.run(None, {"x": x}) if run else ())}
+    np.savez(folder / f"{name}.npz", run0_x0=x, **golden)
 
 
 @pytest.mark.parametrize(("rows", "forms"), [("3", FORMS), ("n", FREE)])
@@ -272,3 +303,15 @@ def test_operators_between_products(ranks, tmp_path, monkeypatch, rows, forms):
         assert answer["error"] <= TOLERANCE, answer
     assert counts == {name: collectives for name, (collectives, *_) in forms.items()}
     assert [name for name, part in held.items() if part > 0.55] == ["a product with alpha"] * (rows == "3")
+
+
+def test_an_index_that_a_table_does_not_have_is_an_error_of_each_rank(ranks, tmp_path, monkeypatch):
+    monkeypatch.setattr(costs, "HELD", 100)
+    for place, number in enumerate(("40", "41", "m42")):
+        at = f"s = ReduceMax<keepdims=0>(x) z = Sub(s, s) n = Cast<to=7>(z) i = Add(n, i_{number})"
+        nodes = f"b = Relu(a) o = {LAST[4:]} {at} e = Gather(w_41x32, i) y = Add(o, e)"
+        write(tmp_path, str(place), "3", nodes, run=number == "40")
+        shard(tmp_path / f"{place}.onnx", 2, tmp_path / "parts", "tensor")
+        answers, _ = ranks("sockets", f"{tmp_path}/parts/{place}_{{rank}}.onnx", 2, "--golden", str(tmp_path))
+        said = [answer.get("raised", "") for answer in answers.values()]
+        assert all(("out of data bounds" in one) is (number != "40") for one in said), said
