@@ -263,7 +263,7 @@ GROUPS: dict[tuple[str, ...], dict[str, str]] = {
 }
 
 REFERENCES = {
-    "counts_of_three": "ops.equal(ops.round(x0), ops.round(x0 * 1.2)).astype(ms.int32).sum().reshape(1).astype(ms.int32), ms.Tensor([0.0]), ms.Tensor([1.0])",
+    "counts_of_three": "ops.equal(ops.round(x0), ops.round(x0 * 1.2)).astype(ms.float32).sum().reshape(1), ms.Tensor([0.0]), ms.Tensor([1.0])",
     "order_of_three": "ops.sort(x0, 1, True)[1].astype(ms.int64), ops.sort(x0, 1)[0], ops.sort(x0, 1)[1].astype(ms.int64)",
     "picked_of_three": "ops.sort(x0, 1)[0][:, 1], ops.sort(x0, 1)[1][:, 1].astype(ms.int64), ops.sort(x0, 1)[0][:, 1], ops.sort(x0, 1)[1][:, 1].astype(ms.int64), ops.sort(x0, 1, True)[0][:, :2], ops.sort(x0, 1, True)[1][:, :2].astype(ms.int64)",
     "quantile_three": "ops.sort(x0, 1)[0][:, 1], x0.max(-1, keepdims=True)",
