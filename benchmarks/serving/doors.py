@@ -3,7 +3,8 @@
     python -m benchmarks doors [--environments FOLDER] [--seconds 2] [--rounds 3]
 
 The servers share an environment, have one process each, run at once, and are asked in turns by processes with
-tritonclient. Ratios are over uvicorn with asyncio's loop in the same round.
+tritonclient. Ratios of requests a second are over uvicorn with asyncio's loop in the same
+round.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
 
-from benchmarks.models import mlp
+import numpy as np
+
+from benchmarks.models import INPUTS, mlp
 from benchmarks.serving.server import asked
 from benchmarks.serving.server.servers import CLIENT, free_ports, wait_for
 from benchmarks.suite.environments import Peer, interpreter
@@ -43,7 +46,9 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        (folder / "app.py").write_text(_APP.format(str(mlp(folder / "mlp.onnx"))))
+        model = mlp(folder / "mlp.onnx")
+        np.savez(folder / "input.npz", **INPUTS["mlp"]())
+        (folder / "app.py").write_text(_APP.format(str(model)))
         client = interpreter(CLIENT, options.environments)
         programs = interpreter(DOORS, options.environments).parent
         servers = {name: stack.enter_context(_started(name, programs, folder)) for name in COMMANDS}
@@ -56,10 +61,10 @@ def main(arguments: list[str]) -> None:
                 for _ in range(options.rounds)
             ]
             for name in servers:
-                ratio = median(one[name] / one["uvicorn"] for one in rounds)
-                figure = median(one[name] for one in rounds)
-                shown = f"{figure * 1e3:.3f} ms p50" if clients == 1 else f"{figure:.0f} requests/s"
-                print(f"{clients} clients, {name}: {shown}, ratio {ratio:.2f}", flush=True)
+                p50, rate = (median(getattr(one[name], key) for one in rounds) for key in ("p50", "rate"))
+                ratio = median(one[name].rate / one["uvicorn"].rate for one in rounds)
+                figures = f"{p50 * 1e3:.3f} ms p50, {rate:.0f} requests/s, ratio {ratio:.2f}"
+                print(f"{clients} clients, {name}: {figures}", flush=True)
 
 
 @contextmanager

@@ -23,23 +23,41 @@ PATIENCE = 60  # seconds
 
 
 @contextmanager
-def started(name: str, model: Path, home: Path, log: Path) -> Iterator[dict[str, str]]:
-    """Run the server `name`; yield its addresses by protocol. Raises `LeftOut`."""
+def started(name: str, model: Path, home: Path, log: Path, brief: bool) -> Iterator[dict[str, str]]:
+    """Run the server `name`; yield its addresses by protocol. Raises `LeftOut`.
+
+    A model that is not `brief` has two workers, and the peers compute it in threads.
+    """
+    where = "here" if brief else "aside"
     http, grpc = free_ports(2)
     if name == "pinnace":
         python = Path(sys.executable)
         ports = ["--http-port", str(http), "--grpc-port", str(grpc)]
-        command = ["-m", "pinnace", "serve", str(model), "--workers", "1", "--threads", "1", *ports]
+        command = [
+            "-m",
+            "pinnace",
+            "serve",
+            str(model),
+            "--workers",
+            str(2 - brief),
+            "--threads",
+            "1",
+            *ports,
+        ]
     else:
         python = interpreter(next(peer for peer in PEERS if peer.name == name), home)
-        command = [str(PROGRAMS / "with_kserve.py"), str(model), str(http), str(grpc)]
+        command = [str(PROGRAMS / "with_kserve.py"), str(model), str(http), str(grpc), where]
     if name == "mlserver":
-        command = [str(python.with_name("mlserver")), "start", str(_mlserver(model, log.parent, http, grpc))]
+        command = [
+            str(python.with_name("mlserver")),
+            "start",
+            str(_mlserver(model, log.parent, http, grpc, where)),
+        ]
     environment = os.environ | {"PYTHONPATH": str(PROGRAMS)} if name != "pinnace" else None
     with log.open("w") as output:
         process = subprocess.Popen([str(python), *command], stdout=output, stderr=output, env=environment)
         try:
-            wait_for(f"http://127.0.0.1:{http}/v2/models/mlp/ready", process, log)
+            wait_for(f"http://127.0.0.1:{http}/v2/models/{model.stem}/ready", process, log)
             yield {"http": f"127.0.0.1:{http}", "grpc": f"127.0.0.1:{grpc}"}
         finally:
             process.terminate()
@@ -50,14 +68,15 @@ def started(name: str, model: Path, home: Path, log: Path) -> Iterator[dict[str,
                 process.wait()
 
 
-def _mlserver(model: Path, folder: Path, http: int, grpc: int) -> Path:
+def _mlserver(model: Path, folder: Path, http: int, grpc: int, where: str) -> Path:
     """Write MLServer's settings; without parallel workers it computes in the process of its door."""
     (metrics,) = free_ports(1)
     ports = {"host": "127.0.0.1", "http_port": http, "grpc_port": grpc, "metrics_port": metrics}
     made = folder / "mlserver"
     made.mkdir(exist_ok=True)
     (made / "settings.json").write_text(json.dumps(ports | {"parallel_workers": 0}))
-    of_model = {"name": "mlp", "implementation": "mlserver_onnx.Onnx", "parameters": {"uri": str(model)}}
+    parameters = {"uri": str(model), "version": where}
+    of_model = {"name": model.stem, "implementation": "mlserver_onnx.Onnx", "parameters": parameters}
     (made / "model-settings.json").write_text(json.dumps(of_model))
     return made
 
