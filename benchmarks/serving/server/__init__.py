@@ -1,12 +1,13 @@
-"""`pinnace serve` beside KServe's server and MLServer: what a call costs, and what several clients get.
+"""`pinnace serve` beside KServe's server, MLServer and Triton: what a call costs, what several clients get.
 
     python -m benchmarks server [--model mlp | mobilenet_v2] [--seconds 2]
         [--rounds 3] [--environments FOLDER]
 
 Each server has an environment of its own and one process; a session has one thread, and mobilenet_v2 two
-workers. Clients are processes with tritonclient; over HTTP MLServer is asked in JSON, the others in binary
-tensors. All servers run at once and are asked in turns; ratios are Pinnace over the best peer of the same
-round. "of the cores" is the rate beside that of cores which only ran the clients and a runner of the model.
+workers. Triton is that of nvidia-pytriton, whose models are Python. Clients are processes with tritonclient;
+over HTTP MLServer is asked in JSON, the others in binary tensors. All servers run at once and are asked in
+turns; ratios are Pinnace over the best peer of the same round. "of the cores" is the rate beside that of
+cores which only ran the clients and a runner of the model.
 """
 
 from __future__ import annotations

@@ -17,7 +17,11 @@ from benchmarks.suite.environments import LeftOut, Peer, interpreter
 
 PROGRAMS = Path(__file__).parent / "programs"
 CLIENT = Peer("client", ("tritonclient[all]",))
-PEERS = (Peer("kserve", ("kserve", "onnxruntime")), Peer("mlserver", ("mlserver", "onnxruntime")))
+PEERS = (
+    Peer("kserve", ("kserve", "onnxruntime")),
+    Peer("mlserver", ("mlserver", "onnxruntime")),
+    Peer("triton", ("nvidia-pytriton", "onnxruntime"), python="3.11"),  # it needs numpy 1, and libpython
+)
 JSON_ONLY = {"mlserver"}  # its door of HTTP answers 422 to binary tensors
 PATIENCE = 60  # seconds
 
@@ -46,14 +50,14 @@ def started(name: str, model: Path, home: Path, log: Path, brief: bool) -> Itera
         ]
     else:
         python = interpreter(next(peer for peer in PEERS if peer.name == name), home)
-        command = [str(PROGRAMS / "with_kserve.py"), str(model), str(http), str(grpc), where]
+        command = [str(PROGRAMS / f"with_{name}.py"), str(model), str(http), str(grpc), where]
     if name == "mlserver":
         command = [
             str(python.with_name("mlserver")),
             "start",
             str(_mlserver(model, log.parent, http, grpc, where)),
         ]
-    environment = os.environ | {"PYTHONPATH": str(PROGRAMS)} if name != "pinnace" else None
+    environment = os.environ | ({} if name == "pinnace" else _environment(python))
     with log.open("w") as output:
         process = subprocess.Popen([str(python), *command], stdout=output, stderr=output, env=environment)
         try:
@@ -66,6 +70,14 @@ def started(name: str, model: Path, home: Path, log: Path, brief: bool) -> Itera
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def _environment(python: Path) -> dict[str, str]:
+    """Return what lets a server find its programs, and the processes that Triton starts their Python."""
+    libraries = [str(python), "-c", "import sysconfig; print(sysconfig.get_config_var('LIBDIR'))"]
+    found = subprocess.run(libraries, capture_output=True, text=True, check=True).stdout.strip()
+    path = os.pathsep.join((str(python.parent), os.environ.get("PATH", "")))
+    return {"PYTHONPATH": str(PROGRAMS), "LD_LIBRARY_PATH": found, "PATH": path}
 
 
 def _mlserver(model: Path, folder: Path, http: int, grpc: int, where: str) -> Path:
