@@ -176,15 +176,15 @@ def test_the_first_lines_show_the_flags(capsys) -> None:
         "--device=GPU", "--modelType=MindIR_Lite", "--cosineDistanceThreshold=0.25",
     )  # fmt: skip
     check(parser().parse_args(flags))
-    said = capsys.readouterr()
-    assert said.out.splitlines() == [
+    captured = capsys.readouterr()
+    assert captured.out.splitlines() == [
         "ModelPath = m.ms", "ModelType = MindIR_Lite", "InDataPath = in.bin", "GroupInfoFile = g.pb",
         "ConfigFilePath = c.ini", "InDataType = bin", "LoopCount = 7", "DeviceType = GPU",
         "AccuracyThreshold = 1.5", "CosineDistanceThreshold = 0.25", "WarmUpLoopCount = 0", "NumThreads = 3",
         "InterOpParallelNum = 2", "Fp16Priority = 1", "EnableParallel = 0", "calibDataPath = out.txt",
         "EnableGLTexture = 0", "CalibDataType = INT8", "cpuBindMode = MID_CPU",
     ]  # fmt: skip
-    assert said.err == ""
+    assert captured.err == ""
 
 
 @pytest.mark.parametrize(

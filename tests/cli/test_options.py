@@ -54,8 +54,8 @@ def test_a_number_below_the_least_is_wrong_use_and_the_least_is_not(
 def test_help_says_the_defaults_that_scripts_rely_on(pinnace, command):
     text = " ".join(pinnace(command, "--help").out.split())
     for option, default in DEFAULTS[command].items():
-        said = text.partition(f" {option} ")[2].partition(" --")[0]
-        found = re.search(r"\[default: \(?([^]);]+)", said)
+        shown = text.partition(f" {option} ")[2].partition(" --")[0]
+        found = re.search(r"\[default: \(?([^]);]+)", shown)
         assert found is not None, option
         assert found[1] == default, option
 

@@ -82,7 +82,7 @@ def test_keys_of_quantization(sections, wanted):
 
 
 @pytest.mark.parametrize(
-    ("method", "keys", "error", "said"),
+    ("method", "keys", "error", "message"),
     [
         ("WEIGHT_QUANT", {COMMON: {"bit_num": "17"}}, ConfigError, "must be 0 or 2 to 16, but got 17"),
         ("DYNAMIC_QUANT", {COMMON: {"bit_num": "16"}}, ConfigError, "must be 8 with DYNAMIC_QUANT"),
@@ -97,9 +97,9 @@ def test_keys_of_quantization(sections, wanted):
         ("FULL_QUANT", {DATA: PATH | {"input_type": ""}}, ConfigError, "input_type"),
     ],
 )
-def test_keys_that_contradict_are_named(method, keys, error, said):
+def test_keys_that_contradict_are_named(method, keys, error, message):
     common = {"quant_type": method, **keys.pop(COMMON, {})} if COMMON in keys else {"quant_type": method}
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         asked(**{COMMON: common, **keys})
 
 

@@ -35,19 +35,19 @@ TENSOR = {"name": {"enum": ["INPUT0", "INPUT1"]}, "shape": {"enum": [[1, 16], [1
 DATA_OF_TENSOR = {"type": "array", "items": {"type": "integer"}, "minItems": 16, "maxItems": 16}
 
 
-def narrowed(told: dict[str, Any]) -> dict[str, Any]:
+def narrowed(document: dict[str, Any]) -> dict[str, Any]:
     """Return a description whose requests name what the server has, so that they reach its models."""
-    for calls in told["paths"].values():
+    for calls in document["paths"].values():
         for call in calls.values():
             for one in call.get("parameters", []):
                 one["schema"] = {"enum": VALUES[one["name"]]}
-    schemas = told["components"]["schemas"]
+    schemas = document["components"]["schemas"]
     for name, model in (("Embedding", "embedding"), ("Ranking", "reranker")):
         schemas[name]["properties"]["model"] = {"enum": [model]}
     tensors = schemas["Inference"]["properties"]["inputs"]
     tensors |= {"minItems": 2, "maxItems": 2}
     tensors["items"]["properties"] |= TENSOR | {"datatype": {"enum": ["INT32"]}, "data": DATA_OF_TENSOR}
-    return told
+    return document
 
 
 def main() -> int:

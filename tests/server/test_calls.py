@@ -107,7 +107,7 @@ BODY = b"0" * 1024
 )
 def test_answers_are_compressed_as_the_client_accepts_them(accepted, encoding):
     unpack = {"gzip": gzip.decompress, "deflate": zlib.decompress, "": bytes}[encoding]
-    body, told = compressed(BODY, accepted)
-    assert (told, unpack(body)) == (encoding, BODY)
+    body, used = compressed(BODY, accepted)
+    assert (used, unpack(body)) == (encoding, BODY)
     assert (len(body) < len(BODY)) == bool(encoding)
     assert compressed(BODY[1:], accepted) == (BODY[1:], "")

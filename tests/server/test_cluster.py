@@ -44,12 +44,12 @@ def served(tmp_path_factory, simple):
     command = [sys.executable, "-m", "pinnace", "serve", *map(str, models), "--cluster", "ray"]
     command += ["--replicas", "2", "--http-port", str(port)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | ALONE) as process:
-        told = []
+        lines = []
         for line in process.stderr:
-            told.append(line)
+            lines.append(line)
             if "ready after" in line:
                 break
-        assert re.search(rf"http://127.0.0.1:{port} .*replicas: 2, each with 1 cores", told[-1]), told
+        assert re.search(rf"http://127.0.0.1:{port} .*replicas: 2, each with 1 cores", lines[-1]), lines
         threading.Thread(target=process.stderr.read, daemon=True).start()
         yield process, port
         process.kill()

@@ -39,8 +39,8 @@ def entry(name, *versions, state="READY", reason=""):
 
 
 def test_a_model_has_its_tensors_and_its_versions_by_number():
-    told = messages.model(entry("m", "10", "9"), opened())
-    assert told == {
+    answer = messages.model(entry("m", "10", "9"), opened())
+    assert answer == {
         "name": "m",
         "versions": ["9", "10"],
         "platform": "pinnace",
@@ -54,32 +54,32 @@ def test_a_model_has_its_tensors_and_its_versions_by_number():
 
 @pytest.mark.parametrize("size", [0, 1])
 def test_a_configuration_without_batches_has_whole_shapes(size):
-    told = messages.config(opened(settings=ModelSettings(max_batch_size=size)))
-    assert told["max_batch_size"] == 0
-    assert "dynamic_batching" not in told
-    assert told["name"] == "m"
-    assert told["platform"] == told["backend"] == "pinnace"
-    assert [(one["data_type"], one["dims"]) for one in told["input"]] == [
+    answer = messages.config(opened(settings=ModelSettings(max_batch_size=size)))
+    assert answer["max_batch_size"] == 0
+    assert "dynamic_batching" not in answer
+    assert answer["name"] == "m"
+    assert answer["platform"] == answer["backend"] == "pinnace"
+    assert [(one["data_type"], one["dims"]) for one in answer["input"]] == [
         ("TYPE_FP32", [-1, 3]),
         ("TYPE_STRING", [-1]),
     ]
-    assert told["instance_group"] == [{"name": "m", "count": 2}]
+    assert answer["instance_group"] == [{"name": "m", "count": 2}]
 
 
 def test_a_configuration_with_batches_lacks_their_dimension():
-    told = messages.config(opened(settings=ModelSettings(max_batch_size=2, max_queue_delay_us=50)))
-    assert told["max_batch_size"] == 2
-    assert told["dynamic_batching"] == {"max_queue_delay_microseconds": 50}
-    assert [one["dims"] for one in (*told["input"], *told["output"])] == [[3], [], [2]]
+    answer = messages.config(opened(settings=ModelSettings(max_batch_size=2, max_queue_delay_us=50)))
+    assert answer["max_batch_size"] == 2
+    assert answer["dynamic_batching"] == {"max_queue_delay_microseconds": 50}
+    assert [one["dims"] for one in (*answer["input"], *answer["output"])] == [[3], [], [2]]
 
 
 @pytest.mark.parametrize(("served", "batches", "runs"), [(9, 0, 5), (4, 0, 4), (9, 3, 3), (9, 7, 5)])
 def test_statistics_are_sums_of_requests_and_runs(served, batches, runs):
     one = opened()
     one.stats.served, one.stats.batches = served, batches
-    told = messages.statistics(one)
-    assert (told["inference_count"], told["execution_count"], told["last_inference"]) == (5, runs, 12500)
-    assert told["inference_stats"] == {
+    found = messages.statistics(one)
+    assert (found["inference_count"], found["execution_count"], found["last_inference"]) == (5, runs, 12500)
+    assert found["inference_stats"] == {
         "success": {"count": 5, "ns": 210},
         "fail": {"count": 3, "ns": 70},
         "queue": {"count": 5, "ns": 10},
@@ -109,6 +109,6 @@ def test_the_page_has_figures_of_what_is_open():
 
 
 def test_the_server_has_its_name_version_and_extensions():
-    told = messages.server(repository())
-    assert told["name"] == "ours"
-    assert {"binary_tensor_data", "statistics", "system_shared_memory"} <= {*told["extensions"]}
+    answer = messages.server(repository())
+    assert answer["name"] == "ours"
+    assert {"binary_tensor_data", "statistics", "system_shared_memory"} <= {*answer["extensions"]}

@@ -27,12 +27,12 @@ def test_it_has_the_calls_of_the_application_and_no_others(simple):
 
 
 def test_each_schema_is_used_and_each_use_has_one():
-    told = document("x")
-    used = set(re.findall(r"#/components/schemas/(\w+)", json.dumps(told)))
+    described = document("x")
+    used = set(re.findall(r"#/components/schemas/(\w+)", json.dumps(described)))
     assert used == SCHEMAS.keys()
-    names = [call["operationId"] for calls in told["paths"].values() for call in calls.values()]
+    names = [call["operationId"] for calls in described["paths"].values() for call in calls.values()]
     assert len(set(names)) == len(names)
-    for path, calls in told["paths"].items():
+    for path, calls in described["paths"].items():
         for call in calls.values():
             assert {one["name"] for one in call.get("parameters", [])} == set(re.findall(r"{(\w+)}", path))
 
@@ -76,14 +76,14 @@ def fits(value: Any, schema: dict[str, Any]) -> bool:
 )
 def test_bodies_are_as_described(serving, simple, path, place, body):
     server = serving(simple)
-    told = json.load(urlopen(f"http://127.0.0.1:{server.http_port}/openapi.json"))
-    call = told["paths"][path]["get" if body is None else "post"]
+    described = json.load(urlopen(f"http://127.0.0.1:{server.http_port}/openapi.json"))
+    call = described["paths"][path]["get" if body is None else "post"]
     data = None if body is None else json.dumps(body).encode()
     answer = json.load(urlopen(Request(f"http://127.0.0.1:{server.http_port}{place}", data)))
 
     def schema(holder: dict[str, Any]) -> dict[str, Any]:
         name = holder["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
-        return told["components"]["schemas"][name]
+        return described["components"]["schemas"][name]
 
     assert fits(answer, schema(call["responses"]["200"]))
     assert not fits({}, schema(call["responses"]["200"]))

@@ -117,11 +117,11 @@ def without_weights(source: Path, folder: Path) -> None:
         ignore=shutil.ignore_patterns("*.safetensors", "README.md", "*.txt"),
     )
     for file in folder.rglob("*.json"):  # the exporter's paths and versions are of no use
-        told = json.loads(file.read_text())
-        if isinstance(told, dict):
+        config = json.loads(file.read_text())
+        if isinstance(config, dict):
             for key in ("_name_or_path", "name_or_path", "transformers_version"):
-                told.pop(key, None)
-            file.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n")
+                config.pop(key, None)
+            file.write_text(json.dumps(config, indent=1, ensure_ascii=False) + "\n")
 
 
 VARIANTS: dict[str, Mapping[str, Any]] = {

@@ -32,7 +32,7 @@ _LENGTH = "Inference-Header-Content-Length"
 """The header with the bytes of JSON before the raw tensors."""
 _POLICY = "default-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'"
 _Handler = Callable[[Request], Awaitable[Response]]
-_Told = Callable[[Answer, str], dict[str, Any]]
+_BodyOf = Callable[[Answer, str], dict[str, Any]]
 MAX_BYTES = 1 << 28
 """Bytes of a request that are taken by default."""
 
@@ -62,7 +62,7 @@ def application(
     """
     access = access or Access()
     apis = (
-        (routes.PROTOCOL, _Api(repository, memory or SharedMemory()), _told),
+        (routes.PROTOCOL, _Api(repository, memory or SharedMemory()), _body_of),
         (routes.TEXT, text.Api(repository), text.failure),
     )
 
@@ -72,14 +72,14 @@ def application(
         yield
         await repository.close()
 
-    def handler(route: routes.Route, api: object, told: _Told) -> _Handler:
+    def handler(route: routes.Route, api: object, body_of: _BodyOf) -> _Handler:
         work: _Handler = _refused if route.local and not alone else getattr(api, route.handler)
-        return _answering(work, access, route.scope, f"{route.method} {route.path}", told)
+        return _answering(work, access, route.scope, f"{route.method} {route.path}", body_of)
 
     return Starlette(
         routes=[
-            Route(route.path, handler(route, api, told), methods=[route.method])
-            for calls, api, told in apis
+            Route(route.path, handler(route, api, body_of), methods=[route.method])
+            for calls, api, body_of in apis
             for route in calls
         ],
         middleware=[BodyLimit.at(max_bytes)],
@@ -94,8 +94,8 @@ async def _refused(request: Request) -> Response:
     )
 
 
-def _answering(handler: _Handler, access: Access, scope: Scope, name: str, told: _Told) -> _Handler:
-    """Return a handler for clients with a scope; `told` gives the JSON of a failure."""
+def _answering(handler: _Handler, access: Access, scope: Scope, name: str, body_of: _BodyOf) -> _Handler:
+    """Return a handler for clients with a scope; `body_of` gives the JSON of a failure."""
 
     async def handle(request: Request) -> Response:
         call = request.state.call = Call(name, request.headers)
@@ -108,22 +108,22 @@ def _answering(handler: _Handler, access: Access, scope: Scope, name: str, told:
             return Response(status_code=499)  # for nobody
         except Exception as error:
             answer, reason = call.failed(error)
-            return _failure(answer, told(answer, reason))
+            return _failure(answer, body_of(answer, reason))
         call.answered()
         return response
 
     return handle
 
 
-def _told(_: Answer, reason: str) -> dict[str, Any]:
+def _body_of(_: Answer, reason: str) -> dict[str, Any]:
     return {"error": reason}
 
 
-def _failure(answer: Answer, told: dict[str, Any]) -> Response:
+def _failure(answer: Answer, body: dict[str, Any]) -> Response:
     headers = {"Retry-After": "1"} if answer.status in (429, 503) else {}
     if answer.status == 408:
         headers["connection"] = "close"  # what is late would be taken for the next request
-    return JSONResponse(told, answer.status, headers)
+    return JSONResponse(body, answer.status, headers)
 
 
 class _Api:

@@ -105,7 +105,7 @@ def document(server_name: str) -> dict[str, Any]:
 def _operation(route: Route) -> dict[str, Any]:
     names = re.findall(r"{(\w+)}", route.path)
     where = [{"name": name, "in": "path", "required": True, "schema": _TEXT} for name in names]
-    told: dict[str, Any] = {
+    operation: dict[str, Any] = {
         "operationId": re.sub(r"\W+", "_", f"{route.method} {route.path}".lower()).strip("_"),
         "summary": route.does,
         "responses": {
@@ -114,13 +114,13 @@ def _operation(route: Route) -> dict[str, Any]:
         },
     }
     if where:
-        told["parameters"] = where
+        operation["parameters"] = where
     if route.takes:
-        told["requestBody"] = _content(route.takes)
+        operation["requestBody"] = _content(route.takes)
     if route.scope != "open":
-        told["description"] = f"With tokens, it needs the scope `{route.scope}`."
-        told["security"] = [{}, {"token": []}]
-    return told
+        operation["description"] = f"With tokens, it needs the scope `{route.scope}`."
+        operation["security"] = [{}, {"token": []}]
+    return operation
 
 
 def _content(name: str) -> dict[str, Any]:

@@ -45,8 +45,8 @@ class RankedReplica(Replica):
             rank.variables = variables
         self._broken = False
         try:
-            told = self._all(lambda rank: rank.start())
-            if any(one["inputs"] != told[0]["inputs"] for one in told):
+            answers = self._all(lambda rank: rank.start())
+            if any(one["inputs"] != answers[0]["inputs"] for one in answers):
                 raise ConfigError(f"{self.device}: they have different inputs, and get the same")
         except BaseException:
             self.leave()
@@ -54,8 +54,8 @@ class RankedReplica(Replica):
                 rank.wait()
             raise
         self.pid = self._ranks[0].pid
-        sums = {name: sum(one[name] for one in told) for name in ("private", "files")}
-        return {**told[0], **sums}
+        sums = {name: sum(one[name] for one in answers) for name in ("private", "files")}
+        return {**answers[0], **sums}
 
     def _all(self, work: Callable[[ProcessReplica], Any]) -> list[Any]:
         """Return `work` of each rank. If one fails, the others are ended; raises what was the cause."""

@@ -21,10 +21,10 @@ from pinnace.server.text.pooling import Floats
 from pinnace.server.work import aside, unless_gone
 
 
-def failure(told: Answer, text: str) -> dict[str, Any]:
+def failure(answer: Answer, text: str) -> dict[str, Any]:
     """Return a failure as OpenAI's clients expect it."""
-    kind = "invalid_request_error" if told.status < 500 else "server_error"
-    return {"error": {"message": text, "type": kind, "param": None, "code": told.cause.replace(" ", "_")}}
+    kind = "invalid_request_error" if answer.status < 500 else "server_error"
+    return {"error": {"message": text, "type": kind, "param": None, "code": answer.cause.replace(" ", "_")}}
 
 
 class Api:

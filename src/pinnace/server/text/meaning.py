@@ -41,8 +41,8 @@ class Embedding:
         self._modes = _modes(folder, folder.modules[1].place)
         self._normalized = len(kinds) == 3
         if self._normalized:
-            told = folder.mapping(f"{folder.modules[2].place}/config.json")
-            if set(told.values()) - {"sentence_embedding"}:
+            config = folder.mapping(f"{folder.modules[2].place}/config.json")
+            if set(config.values()) - {"sentence_embedding"}:
                 raise NotSupportedError(f"{folder.modules[2].place}: only embeddings of texts are normalized")
         self.prompt = _default_prompt(folder)
         """What stands before each text."""
@@ -126,13 +126,13 @@ def _check_place(folder: Folder) -> None:
 def _modes(folder: Folder, place: str) -> list[str]:
     """Return the ways of pooling whose results are joined."""
     name = f"{place}/config.json"
-    told: dict[str, Any] = folder.mapping(name)
-    other = [key for key, value in told.items() if value and key not in _POOLING]
-    if other or not told:
+    given: dict[str, Any] = folder.mapping(name)
+    other = [key for key, value in given.items() if value and key not in _POOLING]
+    if other or not given:
         raise NotSupportedError(
             f"{name}: {other[0] if other else 'a file that is not there'} is not supported"
         )
-    wanted = told.get("pooling_mode") or [mode for flag, mode in _FLAGS.items() if told.get(flag)] or "mean"
+    wanted = given.get("pooling_mode") or [mode for flag, mode in _FLAGS.items() if given.get(flag)] or "mean"
     modes = [wanted] if isinstance(wanted, str) else list(wanted)
     unknown = [mode for mode in modes if mode not in MODES]
     if unknown:

@@ -37,9 +37,9 @@ class TextModel:
         self._types = {one.name: one.dtype.to_numpy() for one in inputs}
         unknown = [one.name for one in inputs if one.name not in INPUTS or one.shape != (-1, -1)]
         if unknown or not {*INPUTS[:2]} <= self._types.keys():
-            told = ", ".join(f"{one.name} {list(one.shape)}" for one in inputs)
+            names = ", ".join(f"{one.name} {list(one.shape)}" for one in inputs)
             raise NotSupportedError(
-                f"its inputs are {told}: texts need input_ids and attention_mask, and take token_type_ids, "
+                f"its inputs are {names}: texts need input_ids and attention_mask, and take token_type_ids, "
                 f"with free batch and length"
             )
         self._output = _output(outputs, self._meaning)
@@ -139,8 +139,8 @@ def _output(outputs: Sequence[TensorSpec], meaning: Embedding | Relevance) -> in
     fitting = [place for place, one in enumerate(outputs) if len(one.shape) == meaning.RANK]
     named = [place for place in fitting if outputs[place].name in meaning.NAMES]
     if len(named or fitting) != 1:
-        told = ", ".join(f"{one.name} {list(one.shape)}" for one in outputs)
+        names = ", ".join(f"{one.name} {list(one.shape)}" for one in outputs)
         raise NotSupportedError(
-            f"its outputs are {told}: one of rank {meaning.RANK} is needed, {meaning.NAMES[-1]}"
+            f"its outputs are {names}: one of rank {meaning.RANK} is needed, {meaning.NAMES[-1]}"
         )
     return (named or fitting)[0]

@@ -99,6 +99,6 @@ def _run(ray_serve: Any, target: Any, ended: Callable[[], bool]) -> None:
         if application and application.status == "RUNNING":
             return
         if application and application.status in ("DEPLOY_FAILED", "UNHEALTHY"):
-            told = [one.message for one in application.deployments.values()] or [application.message]
-            raise DeviceUnavailableError(f"no replica starts: {' '.join(' '.join(told).split())[-900:]}")
+            messages = [one.message for one in application.deployments.values()] or [application.message]
+            raise DeviceUnavailableError(f"no replica starts: {' '.join(' '.join(messages).split())[-900:]}")
         time.sleep(_PAUSE)
