@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pinnace.errors import ArgumentTypeError, ArgumentValueError, DataMismatchError
+from pinnace.errors import ArgumentTypeError, ArgumentValueError, DataMismatchError, ModelFormatError
 from pinnace.shapes import sizes
 from pinnace.tensors import gears
 from pinnace.tensors.resizing import check_resize, resized, shapes_to_build
@@ -128,3 +128,12 @@ def test_gears_that_agree_with_other_shapes_are_kept():
     assert [one.sizes for one in kept] == [sizes("2~4"), sizes("10")]
     fixed = gears.reshaped(declared, [port(1, 3, name="a"), port(2, -1, -1, name="b")], "net")
     assert [one.sizes for one in fixed] == [(), sizes("7,8")]
+
+
+def test_gears_of_a_file_are_in_the_order_of_its_shapes():
+    stored = {"input_shape": "c:[-1,-1];a:[-1]", "dynamic_dims": "1,2,3"}
+    ports = [port(-1, name="a"), port(-1, -1, name="c")]
+    assert gears.of_file(ports, stored, "net") == gears.limited(ports, "c:-1,-1;a:-1", "1,2,3")
+    assert gears.of_file(ports, {}, "net") == tuple(ports)
+    with pytest.raises(ModelFormatError, match="net: its attributes input_shape and dynamic_dims: "):
+        gears.of_file(ports, stored | {"dynamic_dims": "1,2"}, "net")

@@ -21,6 +21,7 @@ from pinnace.engines.steps import Step as TimedStep
 from pinnace.errors import DistributedError, UnsupportedModelError, UnsupportedPrimitive
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
+from pinnace.shapes import is_free
 from pinnace.tensors.results import Results
 from pinnace.types import Array
 
@@ -60,7 +61,7 @@ def _check(model: str, collectives: Sequence[Collective]) -> None:
             dtype = one.takes[0].dtype.to_numpy()
             if dtype.name not in _REDUCED:
                 reason = f"reduces elements of type {dtype.name}"
-        if one.kind == "Exchange" and any(min(p.shape, default=0) < 0 for p in one.gives):
+        if one.kind == "Exchange" and any(is_free(p.shape) for p in one.gives):
             reason = "receives a tensor of free dimensions"
         if reason:
             raise UnsupportedModelError(model, [UnsupportedPrimitive(one.kind, 1, one.name, reason)])
@@ -71,7 +72,7 @@ class _BoundCollective:
         self._rank, self._watchdog = world.rank, world.watchdog
         self._link, self._one, self._group = link, one, group
         self._title = str(one)
-        self._is_free = any(min(port.shape, default=0) < 0 for port in one.takes)
+        self._is_free = any(is_free(port.shape) for port in one.takes)
         self._shapes: list[tuple[int, ...]] | None = None
         self._given: list[Array] = []
 
@@ -249,7 +250,7 @@ class _BoundSegment:
         self._outputs = [port.name for port in ports.outputs]
         self._new = [port.name in results for port in ports.outputs]
         self._buffers: list[Array] | None = None
-        if all(min(port.shape, default=0) >= 0 and math.prod(port.shape) for port in ports.outputs):
+        if all(not is_free(port.shape) and math.prod(port.shape) for port in ports.outputs):
             kinds = [(port.shape, port.dtype.to_numpy()) for port in ports.outputs]
             self._buffers = [np.empty(*kind) for kind in kinds]
             self._memory = Results([kind for kind, new in zip(kinds, self._new, strict=True) if new])

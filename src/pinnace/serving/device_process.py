@@ -19,6 +19,7 @@ from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 from pinnace.serving.channel import Channel, Message, Slot, encode_error, encode_ports
 from pinnace.serving.worker import Stoppable
+from pinnace.shapes import is_free
 from pinnace.types import Array, Port
 
 
@@ -94,7 +95,7 @@ class _SlotRunner(Stoppable):
         self._into = [port.dtype.to_numpy() for port in executable.inputs]
         self._out = [port.dtype.to_numpy() for port in executable.outputs]
         shapes = [port.shape for port in executable.outputs]
-        self._fixed = None if any(min(shape, default=0) < 0 for shape in shapes) else shapes
+        self._fixed = None if any(map(is_free, shapes)) else shapes
         self._arrays: list[tuple[object, list[Array], list[Array] | None]] = [(None, [], None) for _ in slots]
 
     def stop(self, request: int) -> None:

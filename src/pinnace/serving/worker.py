@@ -14,7 +14,7 @@ from pinnace.engines.protocol import BY_SHAPES, Executable
 from pinnace.errors import DataMismatchError, EngineError
 from pinnace.log import DEBUG, WARNING, Log
 from pinnace.serving.request import Request, UnwantedError
-from pinnace.shapes import takes
+from pinnace.shapes import is_free, takes
 from pinnace.types import Array
 
 T = TypeVar("T")
@@ -190,7 +190,7 @@ class Worker(Stoppable):
         counted = any(array.size <= 1 and array.dtype.kind in "iub" for array in arrays)
         if taken >= _QUICK or (counted and not self.executable.info.get(BY_SHAPES)):
             return  # the number may be that of the rounds of a loop
-        fixed = all(min(port.shape, default=0) >= 0 for port in self.executable.inputs)
+        fixed = not any(is_free(port.shape) for port in self.executable.inputs)
         # of twice as many elements, such as in a cache that grows, attention takes four times as long
         known = elements(arrays) * (2 if 4 * taken < _QUICK else 1)
         self.quick = math.inf if fixed else max(self.quick, known)

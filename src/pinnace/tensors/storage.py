@@ -13,6 +13,7 @@ import numpy as np
 
 from pinnace.errors import ArgumentTypeError, ModelStateError, warn
 from pinnace.options.arguments import check_elements, check_sequence, check_type
+from pinnace.shapes import is_free
 from pinnace.tensors.device_memory import DeviceArray, DeviceMemory
 from pinnace.types import Array, DataType, Format, Port
 
@@ -165,7 +166,7 @@ class Storage:
 
     def _zeros(self) -> Array:
         none = f"tensor {self._kind.name!r} of shape {list(self._shape)}"
-        if min(self._shape, default=0) < 0 or self._kind.dtype in (DataType.UNKNOWN, DataType.INVALID):
+        if is_free(self._shape) or self._kind.dtype in (DataType.UNKNOWN, DataType.INVALID):
             why = self._about_free_dimensions()
             raise ModelStateError(f"{none} and {self._kind.dtype} can hold no data{why}")
         try:
@@ -174,7 +175,7 @@ class Storage:
             raise ModelStateError(f"{none} can hold no data: {error}") from None
 
     def _about_free_dimensions(self) -> str:
-        if min(self._dims, default=0) >= 0:
+        if not is_free(self._dims):
             return ""
         return f"; shape {list(self._dims)} has free dimensions: resize the model, or set tensor.shape, first"
 
@@ -214,7 +215,7 @@ class Storage:
         """Keep the data if it has as many elements."""
         check_shape(shape)
         self._shape = dims = tuple(map(int, shape))
-        size = -1 if min(dims, default=0) < 0 else math.prod(dims)
+        size = -1 if is_free(dims) else math.prod(dims)
         if self._array is not None:
             self._array = self._array.reshape(dims) if self._array.size == size else None
         elif self.on_device and self._device_array is not None:
@@ -234,7 +235,7 @@ class Storage:
     @property
     def element_num(self) -> int:
         """Number of elements; 0 if a dimension is free."""
-        return 0 if min(self._dims, default=0) < 0 else math.prod(self._dims)
+        return 0 if is_free(self._dims) else math.prod(self._dims)
 
     @property
     def data_size(self) -> int:

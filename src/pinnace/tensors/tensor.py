@@ -12,7 +12,7 @@ import numpy as np
 from pinnace.errors import ArgumentTypeError, ArgumentValueError, DataMismatchError
 from pinnace.escaping import shown
 from pinnace.options.arguments import check_type
-from pinnace.shapes import named
+from pinnace.shapes import is_free, named
 from pinnace.tensors.device_memory import DeviceMemory, device_memory
 from pinnace.tensors.storage import Kind, Storage, check_shape
 from pinnace.types import Array, DataType, Format, Port
@@ -162,7 +162,7 @@ class Tensor(Storage):
             raise DataMismatchError(
                 f"data type not equal! Numpy type: {numpy_obj.dtype.type}, Tensor type: {self.dtype}"
             )
-        if array.nbytes != self.data_size or min(self._dims, default=0) < 0:
+        if array.nbytes != self.data_size or is_free(self._dims):
             raise DataMismatchError(
                 f"data size not equal! Numpy size: {array.nbytes}, Tensor size: {self.data_size}"
                 + self._about_free_dimensions()

@@ -18,6 +18,7 @@ from pinnace.engines.onnxruntime.device_memory import FAILURES, ONNX_BFLOAT16, O
 from pinnace.engines.protocol import Execution, State
 from pinnace.errors import EngineError
 from pinnace.options.target import Target
+from pinnace.shapes import is_free
 from pinnace.tensors.results import Results
 from pinnace.types import Array, DataType, Interface, Port
 
@@ -61,7 +62,7 @@ class OnnxruntimeExecutable:
         self.info = {**interface.info, "engine": session.NAME, "precision": precision}
         ports = (*interface.inputs, *interface.outputs)
         kinds = {*(p.dtype for p in ports), *(DataType.from_numpy(value.dtype) for value in first_state)}
-        fixed = all(min(p.shape, default=0) >= 0 for p in ports)
+        fixed = not any(is_free(p.shape) for p in ports)
         if (target.device != "cpu" or target.simulates) and DataType.STRING not in kinds:
             self._kind: type[_OrtExecution] = _DeviceExecution
         elif DataType.BFLOAT16 in kinds:
