@@ -112,3 +112,17 @@ def test_the_server_has_its_name_version_and_extensions():
     answer = messages.server(repository())
     assert answer["name"] == "ours"
     assert {"binary_tensor_data", "statistics", "system_shared_memory"} <= {*answer["extensions"]}
+
+
+@pytest.mark.parametrize(
+    ("shape", "named"),
+    [
+        ((-1, 3, 224, 224), "FORMAT_NCHW"),
+        ((-1, 224, 224, 1), "FORMAT_NHWC"),
+        ((1, 3, 5, 3), "FORMAT_NONE"),
+        ((3, 224, 224), "FORMAT_NONE"),
+    ],
+)
+def test_a_configuration_says_where_pictures_have_their_channels(shape, named):
+    made = opened(inputs=[TensorSpec("x", DataType.FLOAT32, shape)])
+    assert [one["format"] for one in messages.config(made)["input"]] == [named]

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from onnx import TensorProto, helper
 
+import pinnace
 from pinnace.server import ModelSettings, Options, Server
 
 LEFT_OUT = {
@@ -22,10 +23,20 @@ LEFT_OUT = {
     "cudashm": "CUDA's shared memory",
     "custom_repeat": "a custom backend",
     "ensemble": "ensembles",
-    "image_client": "a network that must be downloaded",
     "grpc_client.py": "a network that must be downloaded",
     "memory_growth": "a test without end",
 }
+
+PICTURE = [
+    "-m",
+    "pictures",
+    "-c",
+    "2",
+    "-s",
+    "INCEPTION",
+    str(Path(pinnace.__file__).parent / "data/chelsea.png"),
+]
+"""What the examples with pictures are told."""
 
 
 def models(folder: Path, count: int) -> None:
@@ -43,7 +54,8 @@ def models(folder: Path, count: int) -> None:
         ("INPUT0", "INPUT1"),
         ("OUTPUT0", "OUTPUT1"),
     )
-    for name in ("simple_identity", *(f"other_{number}" for number in range(count - 4))):
+    _write_pictures(folder / "pictures")
+    for name in ("simple_identity", *(f"other_{number}" for number in range(count - 5))):
         node = helper.make_node("Identity", ["INPUT0"], ["OUTPUT0"])
         _write(folder / name, [node], TensorProto.STRING, ("INPUT0",), ("OUTPUT0",))
 
@@ -57,9 +69,26 @@ def _sums_of_texts() -> Iterator[object]:
         yield helper.make_node("Cast", [f"{output}_n"], [output], to=TensorProto.STRING)
 
 
+def _write_pictures(folder: Path) -> None:
+    """Write a model that says which color a picture has most of."""
+    nodes = [
+        helper.make_node("GlobalAveragePool", ["picture"], ["mean"]),
+        helper.make_node("Flatten", ["mean"], ["color"]),
+    ]
+    _save(folder, nodes, TensorProto.FLOAT, {"picture": ["batch", 3, 32, 32]}, {"color": ["batch", 3]})
+    (folder / "labels.txt").write_text("red\ngreen\nblue\n", encoding="utf-8")
+    (folder / "model.toml").write_text("max_batch_size = 4\n", encoding="utf-8")
+
+
 def _write(folder: Path, nodes, kind: int, inputs, outputs) -> None:
-    size = ["batch", 16]
-    ports = [[helper.make_tensor_value_info(n, kind, size) for n in names] for names in (inputs, outputs)]
+    _save(folder, nodes, kind, *({key: ["batch", 16] for key in names} for names in (inputs, outputs)))
+
+
+def _save(folder: Path, nodes, kind: int, inputs, outputs) -> None:
+    ports = [
+        [helper.make_tensor_value_info(name, kind, shape) for name, shape in some.items()]
+        for some in (inputs, outputs)
+    ]
     graph = helper.make_graph(list(nodes), folder.name, *ports)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     (folder / "1").mkdir(parents=True)
@@ -89,7 +118,8 @@ def run(example: Path) -> str:
                 "-u",
                 f"localhost:{server.http_port if web else server.grpc_port}",
             ]
-            command += ["-i", "grpc"] if example.name.startswith("reuse") else []
+            command += ["-i", "grpc"] if example.name.startswith(("reuse", "image")) else []
+            command += PICTURE if "image_client" in example.name else []
             ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     last = (ended.stdout + ended.stderr).strip().splitlines()[-1:] or [""]
     return "passed" if ended.returncode == 0 else f"FAILED: {last[0][:120]}"

@@ -31,6 +31,7 @@ _CONFIGURED = [
     *("FP16", "FP32", "FP64", "STRING", "BF16"),
 ]
 """Element types in the order of their numbers in a configuration, from 1 on."""
+_FORMATS = ("FORMAT_NONE", "FORMAT_NHWC", "FORMAT_NCHW")
 _CONTENTS = {
     DataType.BOOL: "bool_contents",
     **dict.fromkeys((DataType.INT8, DataType.INT16, DataType.INT32), "int_contents"),
@@ -149,6 +150,8 @@ class _Service:
             config = messages.config(opened)
         for tensor in (*config["input"], *config["output"]):
             tensor["data_type"] = 1 + _CONFIGURED.index(tensor["data_type"].removeprefix("TYPE_"))
+        for tensor in config["input"]:
+            tensor["format"] = _FORMATS.index(tensor["format"])
         return ParseDict({"config": config}, message("ModelConfigResponse")())
 
     async def statistics(self, request: Any, call: Call) -> Any:

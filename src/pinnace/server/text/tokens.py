@@ -46,9 +46,7 @@ class Tokenizer:
         try:
             import tokenizers
         except ImportError:
-            raise NotSupportedError(
-                'texts need the library tokenizers: pip install "pinnace[text]"'
-            ) from None
+            raise NotSupportedError("texts need the library tokenizers: pip install tokenizers") from None
         try:
             made = tokenizers.Tokenizer.from_file(str(folder.path / TOKENIZER))
         except Exception as error:  # the library has no class of its own for it
