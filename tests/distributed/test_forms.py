@@ -59,6 +59,11 @@ FORMS = {
         b = Mul(p, q) y = MatMul(b, w_32x32)""",
         9,
     ),
+    "sections until a size of the graph": (
+        1,
+        """n = Shape<start=1>(x) p = Slice(a, i_0, n, i_1) q = Slice(a, n, i_64, i_1) b = Mul(p, q)
+        y = MatMul(b, w_32x32)""",
+    ),
     "sections of rows and columns": (
         1,
         """p = Slice(a, i_1_0, i_3_32, i_0_1) q = Slice(a, i_0_32, i_2_64, i_0_1) b = Mul(p, q)
@@ -285,6 +290,14 @@ def write(folder, name, rows, nodes, opset=21, run=True):
     np.savez(folder / f"{name}.npz", run0_x0=x, **golden)
 
 
+def check_order(graph):
+    """Each node reads what the graph has before it."""
+    known = {"", *(value.name for value in (*graph.input, *graph.initializer))}
+    for node in graph.node:
+        assert known.issuperset(node.input), node
+        known.update(node.output)
+
+
 @pytest.mark.parametrize(("rows", "forms"), [("3", FORMS), ("n", FREE)])
 def test_operators_between_products(ranks, tmp_path, monkeypatch, rows, forms):
     monkeypatch.setattr(costs, "HELD", 100)  # weights count as those of large models do
@@ -294,6 +307,8 @@ def test_operators_between_products(ranks, tmp_path, monkeypatch, rows, forms):
         shares = shard(tmp_path / f"{place}.onnx", 2, tmp_path / "parts", "tensor")
         counts[name] = max(share.collectives for share in shares)
         held[name] = max(share.weights / share.whole for share in shares)
+        for share in shares:
+            check_order(onnx.load(tmp_path / "parts" / share.file, load_external_data=False).graph)
         stems.append(f"{tmp_path}/parts/{place}_{{rank}}.onnx")
     answers, errors = ranks("sockets", ",".join(stems), 2, "--golden", str(tmp_path))
     assert sorted(answers) == [0, 1], errors
