@@ -218,6 +218,9 @@ GROUPS: dict[tuple[str, ...], dict[str, str]] = {
         "glu_free": "P.GLU(1)(x0), ops.glu(x0, -1)",
     },
     ("f32[4,3,3]",): {
+        "qr_by_words": "P.LinalgQr()(x0[0, :, :2], 'complete'), P.LinalgQr()(x0[1, :, :2], 'reduced'), P.LinalgQr()(x0[2, :, :2], 'r')[1]",
+        "least_squares": "O.Lstsq()(x0[0, :, :2], x0[1, :, 0]), O.Lstsq()(x0[0, :, :2], x0[1]), O.Lstsq()(x0[2, :2], x0[3, :2, :1])",
+        "correlate_alike": "P.Correlate('full')(x0[0, 0], x0[1, 1]), P.Correlate('same')(x0[0, 2], x0[1, 0]), P.Correlate('same')(x0[3].reshape(9)[:8], x0[2].reshape(9)[1:])",
         "factors_of_many": "P.Cholesky(False)(ops.bmm(x0, x0.swapaxes(1, 2)) + 3 * ops.eye(3, 3, ms.float32)), P.Cholesky(True)(ops.bmm(x0, x0.swapaxes(1, 2)) + 3 * ops.eye(3, 3, ms.float32))",
         "inverses_of_many": "O.MatrixInverse(False)(x0 + 4 * ops.eye(3, 3, ms.float32)), O.MatrixDeterminant()(x0), O.LogMatrixDeterminant()(x0)",
         "solve_many": "O.MatrixSolve(False)(x0 + 4 * ops.eye(3, 3, ms.float32), x0[:, :, :2]), O.MatrixTriangularSolve(True, False)(ops.tril(x0) + 4 * ops.eye(3, 3, ms.float32), x0)",
@@ -263,6 +266,7 @@ GROUPS: dict[tuple[str, ...], dict[str, str]] = {
 }
 
 REFERENCES = {
+    "qr_by_words": "P.Qr(True)(x0[0, :, :2]), P.Qr(False)(x0[1, :, :2]), P.Qr(False)(x0[2, :, :2])[1]",
     "counts_of_three": "ops.equal(ops.round(x0), ops.round(x0 * 1.2)).astype(ms.float32).sum().reshape(1), ms.Tensor([0.0]), ms.Tensor([1.0])",
     "order_of_three": "ops.sort(x0, 1, True)[1].astype(ms.int64), ops.sort(x0, 1)[0], ops.sort(x0, 1)[1].astype(ms.int64)",
     "picked_of_three": "ops.sort(x0, 1)[0][:, 1], ops.sort(x0, 1)[1][:, 1].astype(ms.int64), ops.sort(x0, 1)[0][:, 1], ops.sort(x0, 1)[1][:, 1].astype(ms.int64), ops.sort(x0, 1, True)[0][:, :2], ops.sort(x0, 1, True)[1][:, :2].astype(ms.int64)",
