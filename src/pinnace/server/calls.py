@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from time import perf_counter
 
 from pinnace.errors import PinnaceError, PredictTimeoutError
@@ -67,3 +69,18 @@ class Call:
             fields = {name: value[:_LONGEST] for name, value in client.items() if value}
             message = f"{self.name}: {text}"
             _log.event(level, event, message, error, call=self.name, seconds=self.seconds, **fields, **more)
+
+
+@contextmanager
+def continued(headers: Mapping[str, str]) -> Iterator[None]:
+    """Let the spans of the block be below the one that headers name (`traceparent`), if there are spans."""
+    if "pinnace.tracing" not in sys.modules:
+        yield
+        return
+    from opentelemetry import context, propagate
+
+    token = context.attach(propagate.extract(headers))
+    try:
+        yield
+    finally:
+        context.detach(token)

@@ -17,12 +17,11 @@ from google.protobuf.message import DecodeError
 from pinnace.formats.messages import Proto, message_class
 from pinnace.server import inference, messages, tensors
 from pinnace.server.access import Access, Scope
-from pinnace.server.calls import Call
+from pinnace.server.calls import Call, continued
 from pinnace.server.connections import PATIENCE
 from pinnace.server.failures import AccessError, RequestError
 from pinnace.server.repository import Repository
 from pinnace.server.shared_memory import SharedMemory, span_of
-from pinnace.server.spans import continued
 from pinnace.types import Array, DataType
 
 SERVICE = "inference.GRPCInferenceService"

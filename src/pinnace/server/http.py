@@ -18,13 +18,12 @@ from pinnace.errors import NotSupportedError
 from pinnace.server import fields, inference, messages, routes, tensors
 from pinnace.server.access import Access, Scope
 from pinnace.server.bodies import BodyLimit, compressed
-from pinnace.server.calls import Call
+from pinnace.server.calls import Call, continued
 from pinnace.server.failures import Answer, RequestError, UnavailableError
 from pinnace.server.openapi import document
 from pinnace.server.repository import Repository
 from pinnace.server.settings import ModelSettings
 from pinnace.server.shared_memory import SharedMemory, Span, span_of
-from pinnace.server.spans import continued
 from pinnace.server.text import api as text
 from pinnace.server.work import aside, unless_gone
 

@@ -11,11 +11,10 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from pinnace.server.calls import Call
+from pinnace.server.calls import Call, continued
 from pinnace.server.failures import Answer
 from pinnace.server.models import OpenModel
 from pinnace.server.repository import Entry, Repository
-from pinnace.server.spans import continued
 from pinnace.server.text.bodies import EmbeddingRequest, RankingRequest
 from pinnace.server.text.pooling import Floats
 from pinnace.server.work import aside, unless_gone
