@@ -145,7 +145,7 @@ def test_texts_need_the_scope_infer(serving, folders, tmp_path):
     assert [one.id for one in client(server, api_key=tokens["read"]).models.list()] == ["model"]
 
 
-def test_without_the_library_the_answer_names_the_extra(serving, folders, monkeypatch):
+def test_without_the_library_the_answer_names_it(serving, folders, monkeypatch):
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     server = serving(folders("embedding"))
     with pytest.raises(openai.APIStatusError, match="pip install tokenizers"):
