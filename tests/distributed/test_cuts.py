@@ -252,10 +252,45 @@ def test_what_cannot_be_cut_leaves_no_files(tmp_path):
     assert not stretches.exists()
 
 
-def check(ranks, folder, strategy, models):
+def test_a_free_dimension_is_fixed(ranks, tmp_path):
+    free = {"inputs": [of("x", ["n", 32])], "outputs": [of("y", ["n", 32])]}
+    model = {"free": ([FIRST, op("Relu", "a", "b"), LAST], free)}
+    for shapes, said in (
+        ({}, "has free dimensions"),
+        ({"z": [3, 32]}, "has no input 'z'; its inputs are x"),
+        ({"x": [3, 31]}, "of which only -1 is free"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            check(ranks, tmp_path, "pipeline", model, shapes)
+    check(ranks, tmp_path, "pipeline", model, {"x": [3, 32]})
+
+
+def test_the_share_of_a_rank_is_counted(tmp_path):
+    """Of products of [3, 32] with [32, 64] and [64, 32], of convolutions of [1, 2, 8, 8]."""
+    write(tmp_path, "products", [FIRST, op("Relu", "a", "b"), LAST])
+    counted = {
+        strategy: [
+            (one.weights, one.whole, one.operations, one.collectives, one.sent)
+            for one in shard(tmp_path / "products.onnx", 2, tmp_path / strategy, strategy)
+        ]
+        for strategy in ("tensor", "pipeline")
+    }
+    half, products = 32 * 64 * 4, 2 * 3 * 64 * 32
+    assert counted["tensor"] == [(half, 2 * half, products, 1, 3 * 32 * 4)] * 2
+    sent = 3 * 64 * 4 + 3 * 32 * 4
+    shape = 2 * 8  # of the result, in whose place the first has zeros until the second sends it
+    assert counted["pipeline"] == [(half + n, 2 * half, products, 2, sent) for n in (shape, 0)]
+    nodes = op("Conv", "x c1", "h"), op("Conv", "h c2", "z")
+    kernels = weight("c1", 2, 2, 3, 3), weight("c2", 2, 2, 3, 3)
+    write(tmp_path, "pictures", nodes, kernels, [of("x", [1, 2, 8, 8])], [of("z", [1, 2, 4, 4])])
+    shares = shard(tmp_path / "pictures.onnx", 2, tmp_path / "pictures", "pipeline")
+    assert [one.operations for one in shares] == [2 * 2 * 36 * 18, 2 * 2 * 16 * 18]
+
+
+def check(ranks, folder, strategy, models, shapes=None):
     for name, (nodes, options) in models.items():
         write(folder, name, nodes, **options)
-        shard(folder / f"{name}.onnx", 2, folder / "parts", strategy)
+        shard(folder / f"{name}.onnx", 2, folder / "parts", strategy, shapes)
     stems = ",".join(f"{folder}/parts/{name}_{{rank}}.onnx" for name in models)
     answers, errors = ranks("sockets", stems, 2, "--golden", str(folder))
     assert sorted(answers) == [0, 1], errors

@@ -10,6 +10,7 @@ from pinnace.quantization.accuracy import (
     Closeness,
     compare,
     cosine,
+    deviation,
     mean_cosine,
     mean_relative_error,
     relative_error,
@@ -53,6 +54,29 @@ def test_relative_errors(got, want, error):
 )
 def test_cosines(got, want, angle):
     assert cosine(values(*got), values(*want)) == pytest.approx(angle)
+
+
+@pytest.mark.parametrize(
+    ("got", "want", "error"),
+    [
+        ([3, 4], [0, 5], math.sqrt(10) / 5),  # of the length of what is wanted
+        ([1, 1], [0, 0], math.sqrt(2)),
+        ([math.inf, 3], [math.inf, 2], 0.5),
+        ([math.nan, 2], [math.nan, 2], 0),
+        ([math.inf, 2], [-math.inf, 2], math.inf),
+        ([math.nan, 2], [1, 2], math.inf),
+        ([1, 2, 3], [1, 2], math.inf),
+        ([[1, 2]], [1, 2], math.inf),
+        (["a", "b"], ["a", "b"], 0),
+        (["a", "b"], ["a", "c"], math.inf),
+        ([True, False], [True, True], 1 / math.sqrt(2)),
+    ],
+)
+def test_the_error_of_all_results_is_that_of_the_worst(got, want, error):
+    right = np.zeros(3)
+    pairs = [right, np.array(got)], [right, np.array(want)]
+    assert deviation(*pairs) == pytest.approx(error)
+    assert deviation([], []) == 0
 
 
 def test_outputs_are_compared_by_name_in_percent():
