@@ -190,6 +190,7 @@ def test_a_wrong_request_for_embeddings_is_refused_in_openais_form(running, chan
     found = asked(running, "/v1/embeddings", {"model": "embedding", "input": "ship", "user": "me"} | change)
     assert found[0] == status
     assert found[1]["error"]["type"] == "invalid_request_error"
+    assert found[1]["error"].keys() == {"message", "type", "param", "code"}
     assert reason in found[1]["error"]["message"]
 
 
