@@ -72,3 +72,12 @@ def test_each_rule_of_the_converter_has_the_name_of_an_operator(dialect: Dialect
     names = {(domain, re.sub(r"Before\d+$", "", name)) for domain, name in table}
     assert len(names) > 100
     assert [(d, n) for d, n in names if d != DOMAIN and not onnx.defs.has(n, domain=d)] == []
+
+
+def test_each_primitive_of_the_manual_is_in_the_table():
+    page = (Path(__file__).parents[2] / "docs" / "operators.md").read_text(encoding="utf-8")
+    cells = [line.removeprefix("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
+    listed = {
+        name for name, where, *rest in cells if len(rest) >= 3 and where in ("both", "lite", "mindspore")
+    }
+    assert listed == {row.name for row in families.rows()}
