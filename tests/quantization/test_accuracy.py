@@ -8,6 +8,8 @@ import pytest
 from pinnace.errors import DataMismatchError
 from pinnace.quantization.accuracy import (
     Closeness,
+    Likeness,
+    closeness,
     compare,
     cosine,
     deviation,
@@ -77,6 +79,17 @@ def test_the_error_of_all_results_is_that_of_the_worst(got, want, error):
     pairs = [right, np.array(got)], [right, np.array(want)]
     assert deviation(*pairs) == pytest.approx(error)
     assert deviation([], []) == 0
+
+
+def test_the_likeness_of_samples_is_that_of_the_worst_and_counts_rows():
+    text = np.array(["a"])
+    got = [[np.array([[1.0, 2], [5, 4]]), text], [np.array([[3.0, 1]]), text]]
+    want = [[np.array([[1.0, 2], [4, 5]]), text], [np.array([[3.0, 1]]), text]]
+    like = closeness(got, want)
+    assert like.same_top == pytest.approx(2 / 3)
+    assert like.error == pytest.approx(math.sqrt(2 / 46))
+    assert like.cosine == pytest.approx(45 / 46)
+    assert closeness([[text]], [[text]]) == Likeness(0, 1, 1)
 
 
 def test_outputs_are_compared_by_name_in_percent():
