@@ -62,3 +62,31 @@ def test_products_of_transposed_matrices(name, lead):
     expected = np.matmul(x.swapaxes(-1, -2), y.swapaxes(-1, -2))
     given = run(name, [x, y], transpose_a=True, transpose_b=True)
     np.testing.assert_allclose(given, expected, rtol=1e-5, atol=1e-6)  # sums of four products of float32
+
+
+@pytest.mark.parametrize(
+    ("axis", "offsets", "cut"),
+    [
+        (1, (1, 2), np.s_[:, 1:4, 2:6]),
+        (1, (1,), np.s_[:, 1:4, 1:5]),
+        (1, (), np.s_[:, :3, :4]),
+        (-1, (3,), np.s_[:, :, 3:7]),
+        (0, (1, 0, 2), np.s_[1:3, :3, 2:6]),
+    ],
+)
+def test_crop(axis, offsets, cut):
+    x, like = np.arange(168, dtype=np.float32).reshape(4, 6, 7), np.zeros((2, 3, 4), np.float32)
+    np.testing.assert_array_equal(run("Crop", [x, like], axis=axis, offsets=offsets), x[cut])
+
+
+@pytest.mark.parametrize(("bits", "step", "last"), [(4, 0.2, 15), (8, 3 / 255, 255), (0, 3 / 255, 255)])
+def test_steps_between_two_bounds(bits, step, last):
+    x, low, high = (
+        np.linspace(-2, 3, 23, dtype=np.float32),
+        np.array([-1], np.float32),
+        np.array([2], np.float32),
+    )
+    zero = np.floor(1 / step + 0.5)
+    expected = (np.floor(np.clip(x / step + zero, 0, last) + 0.5) - zero) * step
+    given = run("FakeQuantWithMinMaxVars", [x, low, high], num_bits=bits)
+    np.testing.assert_allclose(given, expected, atol=1e-6)  # some steps of float32
