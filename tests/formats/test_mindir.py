@@ -12,7 +12,7 @@ from pinnace.errors import ModelFormatError, UnsupportedModelError
 from pinnace.formats import read
 from pinnace.formats.mindir.schema import model_class
 from pinnace.program import Dialect
-from pinnace.weights.source import Source
+from pinnace.weights.source import SMALL, Source
 
 
 @pytest.fixture
@@ -156,3 +156,15 @@ def test_input_of_unknown_rank_is_refused_by_name(data, run_model):
 def test_what_users_store_in_a_file_is_kept(data):
     content = changed(data, lambda model: model.user_info.add(key="labels", value="cat, dog"))
     assert read(Source.of_buffer(content)).user_info == {"labels": "cat, dog"}
+
+
+@pytest.mark.parametrize("name", ["zoo/t5.mindir", "zoo/whisper_encoder.mindir"])
+def test_weights_inside_the_file_are_not_copied(data, name):
+    """Also those that are constants of the graph: tables of positions and the like."""
+    content = (data / name).read_bytes()
+    main = read(Source.of_file(data / name)).main
+    for held in (main.parameters, main.constants):
+        large = [x for x in held.values() if isinstance(x, ir.TensorProtocol) and x.nbytes > SMALL]
+        assert large
+        assert all(isinstance(x, ir.ExternalTensor) for x in large)
+        assert all(content[x.offset : x.offset + x.length] == x.numpy().tobytes() for x in large)
