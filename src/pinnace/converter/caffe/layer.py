@@ -17,13 +17,9 @@ from pinnace.graph.failures import Unsupported
 _PARAMETERS = {
     **dict.fromkeys(("Deconvolution", "ConvolutionDepthwise", "DepthwiseConvolution"), "convolution_param"),
     "Normalize": "norm_param",
-    "ShuffleChannel": "shuffle_channel_param",
     "ArgMax": "argmax_param",
     "ReLU": "relu_param",
     "PReLU": "prelu_param",
-    "ELU": "elu_param",
-    "LRN": "lrn_param",
-    "MVN": "mvn_param",
 }
 """Messages of parameters that are not named as their layer."""
 
