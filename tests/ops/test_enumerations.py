@@ -62,3 +62,30 @@ def test_a_number_means_what_its_name_says(name, argument, enumeration, word, ex
 
 def value(shape) -> ir.Value:
     return ir.Value(name="x", shape=ir.Shape(shape), type=ir.TensorType(ir.DataType.FLOAT))
+
+
+@pytest.mark.parametrize(
+    ("argument", "enumeration", "attribute", "words"),
+    [
+        (
+            "coordinate_transform_mode",
+            "CoordinateTransformMode",
+            "coordinate_transformation_mode",
+            "ASYMMETRIC=asymmetric ALIGN_CORNERS=align_corners HALF_PIXEL=half_pixel",
+        ),
+        (
+            "nearest_mode",
+            "NearestMode",
+            "nearest_mode",
+            "ROUND_HALF_DOWN=round_prefer_floor ROUND_HALF_UP=round_prefer_ceil FLOOR=floor CEIL=ceil",
+        ),
+    ],
+)
+def test_a_resize_goes_by_the_names(argument, enumeration, attribute, words):
+    for word, expected in (pair.split("=") for pair in words.split()):
+        b = Builder(Layout.NHWC)
+        given = {"method": 1, "new_height": 8, "new_width": 10, "nearest_mode": 3}
+        given[argument] = ENUMERATIONS[enumeration][1][word]
+        find(Dialect.LITE, "Resize").lower(b, [value(IMAGE)], given)
+        (resize,) = (node for node in b.nodes if node.op_type == "Resize")
+        assert resize.attributes.get_string(attribute, "") == expected
