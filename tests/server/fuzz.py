@@ -43,7 +43,7 @@ PATHS = [
     "/v2/models/simple/versions/x/infer", "/v2/models/..%2f..%2fetc/infer", "/v2/models/%00/ready", "/status",
     "/v2/repository/index", "/v2/repository/models/simple/load", "/v2/repository/models/x/unload", "/metrics",
     "/labels/simple", "/labels/..%2f..", "/v2/systemsharedmemory/region/r/register", "/v2/models/stats",
-    "/%ff%fe", "/v1/models", "/v1/models/..%2f..",
+    "/%ff%fe", "/openapi.json", "/v1/models", "/v1/models/..%2f..",
 ]  # fmt: skip
 
 METHODS = [
@@ -68,7 +68,7 @@ RIGHT: dict[str, dict[str, Any]] = {
     "/v2/models/simple/infer": {
         "id": "1",
         "inputs": [{"name": name, "parameters": {}} | TENSOR for name in ("INPUT0", "INPUT1")],
-        "outputs": [{"name": "OUTPUT0", "parameters": {"binary_data": False}}],
+        "outputs": [{"name": "OUTPUT0", "parameters": {"binary_data": False, "classification": 2}}],
     },
     "/v1/embeddings": {"model": "embedding", "input": ["a ship", "boat"], "encoding_format": "base64"},
     "/rerank": {"model": "reranker", "query": "who?", "documents": ["a", {"text": "b"}], "top_n": 1},

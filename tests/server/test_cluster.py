@@ -18,6 +18,7 @@ import tritonclient.http
 from tests.server.models import constant, rounds
 from tests.server.test_protocol import A, B, inputs
 from tests.waiting import LIMIT, in_thread, until
+from tritonclient._plugin import InferenceServerClientPlugin
 from tritonclient.utils import InferenceServerException
 
 from pinnace.errors import ConfigError
@@ -27,6 +28,7 @@ from pinnace.server.settings import ModelSettings
 
 ALONE = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ADDRESS": "local", "RAY_AUTH_MODE": "disabled"}
 """Variables for a cluster that reports to nobody and joins nothing that happens to run here."""
+TOKEN = "3f1c0e5b9a7d4c2e8f60"
 
 
 def free_port() -> int:
@@ -42,7 +44,9 @@ def served(tmp_path_factory, simple):
     models = [simple, rounds(tmp_path_factory.mktemp("rounds") / "rounds.onnx")]
     port = free_port()
     command = [sys.executable, "-m", "pinnace", "serve", *map(str, models), "--cluster", "ray"]
-    command += ["--replicas", "2", "--http-port", str(port)]
+    tokens = tmp_path_factory.mktemp("tokens") / "tokens"
+    tokens.write_text(f"{TOKEN} infer read admin\n")
+    command += ["--replicas", "2", "--http-port", str(port), "--tokens", str(tokens)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | ALONE) as process:
         lines = []
         for line in process.stderr:
@@ -76,8 +80,15 @@ def title(pid: int) -> str:
         return ""
 
 
+class WithToken(InferenceServerClientPlugin):
+    def __call__(self, request):
+        request.headers["authorization"] = f"Bearer {TOKEN}"
+
+
 def asked(port):
-    return tritonclient.http.InferenceServerClient(f"127.0.0.1:{port}", network_timeout=LIMIT)
+    client = tritonclient.http.InferenceServerClient(f"127.0.0.1:{port}", network_timeout=LIMIT)
+    client.register_plugin(WithToken())
+    return client
 
 
 def test_replicas_answer_and_come_back(served):
@@ -101,6 +112,11 @@ def test_replicas_answer_and_come_back(served):
     until(lambda: len(replicas(process.pid) - first) == 1)
     assert max(first) in replicas(process.pid)
     until(lambda: all(answers() for _ in range(8)))
+
+
+def test_replicas_ask_for_tokens(served):
+    with pytest.raises(InferenceServerException, match=r"401.*a token is needed"):
+        tritonclient.http.InferenceServerClient(f"127.0.0.1:{served[1]}").get_server_metadata()
 
 
 @pytest.mark.parametrize(
