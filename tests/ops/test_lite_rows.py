@@ -90,3 +90,17 @@ def test_steps_between_two_bounds(bits, step, last):
     expected = (np.floor(np.clip(x / step + zero, 0, last) + 0.5) - zero) * step
     given = run("FakeQuantWithMinMaxVars", [x, low, high], num_bits=bits)
     np.testing.assert_allclose(given, expected, atol=1e-6)  # some steps of float32
+
+
+@pytest.mark.parametrize(
+    ("number", "node"),
+    [(27, {"op_type": "Celu", "alpha": 0.5}), (4, {"op_type": "Elu", "alpha": 0.5})],
+    ids=["Celu", "Elu"],
+)
+def test_activations_with_an_alpha(number, node):
+    x = np.linspace(-4, 4, 17, dtype=np.float32)
+    made = helper.make_node(node["op_type"], ["x"], ["y"], alpha=node["alpha"])
+    (expected,) = ReferenceEvaluator(made).run(None, {"x": x})
+    np.testing.assert_allclose(
+        run("Activation", [x], activation_type=number, alpha=node["alpha"]), expected, atol=1e-6
+    )  # some steps of float32
