@@ -89,3 +89,21 @@ def test_the_process_would_end_before_the_server_and_ends_with_its_model(server)
     client_of(server).unload_model("rounds")
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+def test_a_server_whose_model_has_no_process_left_is_not_ready_until_the_model_is_loaded(
+    server, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("pinnace.serving.replicas._STARTS", 1)
+    client, path = connected(DOORS["http"], server), tmp_path / "rounds" / "model.onnx"
+    assert client.is_server_ready()
+    path.unlink()  # no process can start again
+    (pid,) = pids(runner_of(server))
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not client.is_server_ready())
+    assert not client.is_model_ready("rounds")
+    assert client.is_model_ready("other")
+    models.rounds(path)
+    client.load_model("rounds")
+    assert client.is_server_ready()
+    assert client.is_model_ready("rounds")

@@ -138,9 +138,9 @@ class BaseModel(EngineOwner):
         those in use, "form" is what `pinnace tune --max-error` found, "why" the reason for the engine and for
         the "rules" that rewrote the model; "file" and "model_type" are of the build; "tuned" is "yes" or
         "no"; "cache" is "loaded" from the compile cache, "written" to it, "to be written" after the build,
-        "not kept", or "off"; "build" is the time of each stage. "memory" is
-        "private P, files F" in bytes: P is by how much this process's own memory grew in the build,
-        in all its threads; F is the size of the model's files, whose weights processes share where mapped.
+        "not kept", or "off"; "build" is the time of each stage; "failure" is why no process is left.
+        "memory" is "private P, files F" in bytes: P is by how much this process's own memory grew in the
+        build; F is the size of the model's files, whose weights processes share if they are mapped.
         What predictions take is not in it. "input_shape" and "dynamic_dims" are those of the configuration,
         or for which the file was converted, and "user_info" is the file's user info as JSON; they are "" if
         there is none, and before the build. Others are items of the user info.

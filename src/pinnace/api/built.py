@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _ALWAYS = ("current_pid", "device", "shareable_weight_mem_handle", "workers")
 OF_FILES = ("input_shape", "dynamic_dims", "user_info")
 """Facts of a file and its configuration, which mindspore_lite gives as "" of a model that is not built."""
-SOMETIMES = ("form", "rules", "why", *OF_FILES)
+SOMETIMES = ("failure", "form", "rules", "why", *OF_FILES)
 """Facts that not every model has."""
 
 

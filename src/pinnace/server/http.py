@@ -148,7 +148,7 @@ class _Api:
     async def model_ready(self, request: Request) -> Response:
         name, version = _named(request)
         if not self._repository.is_ready(name, version):
-            reason = self._repository.entry(name).reason or "it is not loaded"
+            reason = self._repository.entry(name).failure or "it is not loaded"
             raise UnavailableError(f"{name} is not ready: {reason}")
         return Response()
 

@@ -103,6 +103,11 @@ class OpenModel:
             raise NotSupportedError(f"{self.name} takes no texts: {self._text}")
         return self._text
 
+    @property
+    def failure(self) -> str:
+        """The reason why no process of the model is left to answer, "" if one is."""
+        return self.runner.get_model_info("failure")
+
     def summary(self) -> str:
         """Return what was chosen for it, and the time of a request when it is warm."""
         fact = self.runner.get_model_info

@@ -50,7 +50,13 @@ class Entry:
     @property
     def state(self) -> str:
         """READY, UNAVAILABLE, or "" for a model that a first request opens."""
-        return "READY" if self.open else "UNAVAILABLE" if self.withdrawn or self.reason else ""
+        return "UNAVAILABLE" if self.withdrawn or self.failure else "READY" if self.open else ""
+
+    @property
+    def failure(self) -> str:
+        """The reason why it does not answer, "" if it does: it did not open, or its processes are gone."""
+        opened = self.open.get(self.newest)
+        return opened.failure if opened else self.reason
 
 
 class Repository:
@@ -108,8 +114,8 @@ class Repository:
 
     @property
     def ready(self) -> bool:
-        """True unless a model failed to open, and no older version of it answers."""
-        return not any(entry.reason and not entry.open for entry in self._entries.values())
+        """True unless a model cannot answer."""
+        return not any(entry.failure for entry in self._entries.values())
 
     def entry(self, name: str) -> Entry:
         """Return a model. Raises UnknownModelError if there is none of that name."""
@@ -121,7 +127,8 @@ class Repository:
     def is_ready(self, name: str, version: str = "") -> bool:
         """Return True if a model answers, at the latest once its first request has opened it."""
         entry = self.entry(name)
-        return version in entry.open if version and entry.open else entry.state in ("READY", "")
+        there = version in entry.open or not (version and entry.open)
+        return there and entry.state in ("READY", "")
 
     def labels(self, name: str) -> list[str]:
         """Return the names of a model's classes, of its setting, or `labels.txt` or `labels.json` beside it.

@@ -119,6 +119,7 @@ class ReplicaSet:
         self._leaving = False
         self.restarts = self.retried = 0
         self._description: Message = {}
+        self.info: dict[str, str] = {}
         self.close = weakref.finalize(self, _end, self._owner, replicas, on_close)
         try:
             self._start()
@@ -129,7 +130,7 @@ class ReplicaSet:
             decode_ports(self._description["inputs"]),
             decode_ports(self._description["outputs"]),
         )
-        self.info: dict[str, str] = self._description["info"]
+        self.info = self._description["info"]
         self.keeps: int = self._description.get("keeps", 0)
         facts = {name: self.info[name] for name in _FACTS} | {"devices": ", ".join(self.devices)}
         message = ", ".join(f"{name} {value}" for name, value in facts.items())
@@ -258,6 +259,8 @@ class ReplicaSet:
         with self._changed:
             if isinstance(result, Exception):
                 replica.failure = result
+                if all(one.failure for one in self._replicas):
+                    self.info["failure"] = str(result)
             else:
                 self._description = self._description or result
                 replica.up = True
