@@ -30,12 +30,16 @@ class Answer:
         return json.loads(self.out)
 
 
+@pytest.fixture(autouse=True)
+def any_width(monkeypatch):
+    """Let output have any width: pytest-xdist sets one."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture
 def pinnace(monkeypatch, capsys, tmp_path_factory):
-    """Call `pinnace ARGUMENTS`, with output of any width and a compile cache that is empty."""
+    """Call `pinnace ARGUMENTS`, with a compile cache that is empty."""
     monkeypatch.setenv("PINNACE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-    monkeypatch.delenv("COLUMNS", raising=False)  # pytest-xdist sets it
-
     logger = logging.getLogger("pinnace")
     handlers, level = list(logger.handlers), logger.level
     monkeypatch.setenv("PINNACE_LOG", "")

@@ -218,4 +218,5 @@ def _checked_key(key: object, mode: object, parallel: object) -> _Key | None:
 
     if not mode:
         raise ArgumentValueError("dec_mode must not be empty string!")
-    return check_key(cast(bytes, key), "dec_key"), one_of(*MODES)("dec_mode", mode)
+    known_mode = one_of(*MODES)("dec_mode", mode)
+    return check_key(cast(bytes, key), "dec_key"), known_mode

@@ -15,6 +15,7 @@ import onnx_ir as ir
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.program import Layout
+from pinnace.weights.placed import PlacedTensor
 
 
 def permuted(op: Builder, x: ir.Value, perm: tuple[int, ...]) -> ir.Value:
@@ -61,7 +62,7 @@ def reshaped_weight(op: Builder, tensor: ir.TensorProtocol, dims: tuple[int, ...
     name = tensor.name or ""
     if isinstance(tensor, ir.ExternalTensor):
         return op.weight(
-            ir.ExternalTensor(
+            PlacedTensor(
                 tensor.location,
                 tensor.offset,
                 tensor.length,

@@ -129,8 +129,10 @@ class Source:
     ) -> ir.TensorProtocol:
         import onnx_ir as ir
 
+        from pinnace.weights.placed import PlacedTensor
+
         base = self.folder or ""
-        return ir.ExternalTensor(file, offset, length, dtype, shape=ir.Shape(shape), name=name, base_dir=base)
+        return PlacedTensor(file, offset, length, dtype, shape=ir.Shape(shape), name=name, base_dir=base)
 
     def bytes_of(self, file: str) -> memoryview:
         """Return all bytes of a file of the model: "" is the model itself, others are in its folder.
