@@ -101,9 +101,11 @@ def test_a_model_is_ready_unless_it_failed_or_was_unloaded(laid_out):
     )
     one.reason = "broken"
     assert (one.state, models.is_ready("m"), models.ready) == ("UNAVAILABLE", False, False)
-    one.open["2"] = SimpleNamespace(memory=5)
+    one.open["2"], one.newest = SimpleNamespace(memory=5, failure=""), "2"
     assert (one.state, models.is_ready("m"), models.ready, models.taken) == ("READY", True, True, 5)
     assert (models.is_ready("m", "2"), models.is_ready("m", "1")) == (True, False)
+    one.open["2"].failure = "its process cannot start"
+    assert (one.state, models.is_ready("m", "2"), models.ready) == ("UNAVAILABLE", False, False)
     one.open, one.reason, one.withdrawn = {}, "", True
     assert (one.state, models.is_ready("m"), models.ready) == ("UNAVAILABLE", False, True)
 
