@@ -55,7 +55,7 @@ def main(arguments: list[str]) -> None:
         for clients in (1, 8):
             rounds = [
                 {
-                    name: asked(client, "http", name, at, clients, options.seconds)
+                    name: asked(client, "http", name, at, clients, options.seconds, model)
                     for name, at in servers.items()
                 }
                 for _ in range(options.rounds)

@@ -17,7 +17,6 @@ from typing import Self
 
 import grpc
 import uvicorn
-from uvicorn.loops.auto import auto_loop_factory
 
 from pinnace.errors import ConfigError
 from pinnace.log import INFO, Log
@@ -170,8 +169,7 @@ class Server:
 
     def _run(self, started: Future[None]) -> None:
         try:
-            with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:  # uvloop, where it is installed
-                runner.run(self.serve(started))
+            asyncio.run(self.serve(started))
         except BaseException as error:
             if started.done():
                 raise
