@@ -9,7 +9,6 @@ round.
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import tempfile
@@ -21,7 +20,7 @@ from statistics import median
 import numpy as np
 
 from benchmarks.models import INPUTS, mlp
-from benchmarks.serving.server import asked
+from benchmarks.serving.server import asked, parser_of
 from benchmarks.serving.server.servers import CLIENT, free_ports, wait_for
 from benchmarks.suite.environments import Peer, interpreter
 
@@ -39,11 +38,7 @@ _APP = "from pinnace.server import app as made\napp = made([{!r}])\n"
 
 
 def main(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(prog="benchmarks doors", description=__doc__)
-    parser.add_argument("--environments", type=Path, default=Path("~/.cache/pinnace-peers").expanduser())
-    parser.add_argument("--seconds", type=float, default=2)
-    parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args(arguments)
+    options = parser_of("doors", __doc__).parse_args(arguments)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         model = mlp(folder / "mlp.onnx")

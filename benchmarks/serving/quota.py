@@ -1,6 +1,6 @@
 """`pinnace serve` with half a core, one core and two, by control groups: requests a second of each core.
 
-    python -m benchmarks quota [--seconds 5] [--rounds 3] [--environments FOLDER]
+    python -m benchmarks quota [--seconds 2] [--rounds 3] [--environments FOLDER]
 
 Needs root, and control groups that it may make. The server chooses workers and threads by itself; eight
 clients outside of its group ask for MobileNetV2 over HTTP. Ratios are over two cores in the same round.
@@ -8,7 +8,6 @@ clients outside of its group ask for MobileNetV2 over HTTP. Ratios are over two 
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from statistics import median
 import numpy as np
 
 from benchmarks.models import INPUTS, mobilenet_v2
-from benchmarks.serving.server import Load, asked
+from benchmarks.serving.server import Load, asked, parser_of
 from benchmarks.serving.server.servers import CLIENT, free_ports, wait_for
 from benchmarks.suite.environments import interpreter
 
@@ -31,11 +30,7 @@ _V1, _V2 = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
 
 
 def main(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(prog="benchmarks quota", description=__doc__)
-    parser.add_argument("--environments", type=Path, default=Path("~/.cache/pinnace-peers").expanduser())
-    parser.add_argument("--seconds", type=float, default=5)
-    parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args(arguments)
+    options = parser_of("quota", __doc__).parse_args(arguments)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         model = mobilenet_v2(folder / "mobilenet_v2.onnx")

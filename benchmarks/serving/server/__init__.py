@@ -45,11 +45,8 @@ class Load(NamedTuple):
 
 
 def main(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(prog="benchmarks server", description=__doc__)
+    parser = parser_of("server", __doc__)
     parser.add_argument("--model", choices=OUTPUTS, default="mlp")
-    parser.add_argument("--environments", type=Path, default=Path("~/.cache/pinnace-peers").expanduser())
-    parser.add_argument("--seconds", type=float, default=2)
-    parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args(arguments)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -76,6 +73,15 @@ def main(arguments: list[str]) -> None:
                 print(line, flush=True)
             if clients > 1:
                 print(f"{kind}, {clients} clients: pinnace {_of_the_cores(rounds, model):.2f} of the cores")
+
+
+def parser_of(name: str, description: str | None) -> argparse.ArgumentParser:
+    """Return the parser of a benchmark in which clients ask servers in turns."""
+    parser = argparse.ArgumentParser(prog=f"benchmarks {name}", description=description)
+    parser.add_argument("--environments", type=Path, default=Path("~/.cache/pinnace-peers").expanduser())
+    parser.add_argument("--seconds", type=float, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    return parser
 
 
 def asked(
