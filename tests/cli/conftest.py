@@ -2,6 +2,7 @@
 
 import json
 import logging
+import signal
 import sys
 import warnings
 from dataclasses import dataclass
@@ -34,6 +35,15 @@ class Answer:
 def any_width(monkeypatch):
     """Let output have any width: pytest-xdist sets one."""
     monkeypatch.delenv("COLUMNS", raising=False)
+
+
+@pytest.fixture(autouse=True)
+def handlers_as_before():
+    """Put handlers of signals back, which `pinnace serve` sets for good."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture
