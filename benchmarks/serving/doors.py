@@ -3,14 +3,11 @@
     python -m benchmarks doors [--environments FOLDER] [--seconds 2] [--rounds 3]
 
 The servers share an environment, have one process each, run at once, and are asked in turns by processes with
-tritonclient. Ratios of requests a second are over uvicorn with asyncio's loop in the same
-round.
+tritonclient. Ratios of requests a second are over uvicorn with asyncio's loop in the same round.
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -21,7 +18,7 @@ import numpy as np
 
 from benchmarks.models import INPUTS, mlp
 from benchmarks.serving.server import asked, parser_of
-from benchmarks.serving.server.servers import CLIENT, free_ports, wait_for
+from benchmarks.serving.server.servers import CLIENT, free_ports, running
 from benchmarks.suite.environments import Peer, interpreter
 
 _ROOT = Path(__file__).parents[2]
@@ -67,15 +64,7 @@ def _started(name: str, programs: Path, folder: Path) -> Iterator[str]:
     """Run a server in front of the application; yield its address."""
     (port,) = free_ports(1)
     program, *arguments = COMMANDS[name].format(port).split()
-    log = folder / f"{program}.log"
-    environment = os.environ | {"PYTHONPATH": str(folder), "PINNACE_CACHE_DIR": str(folder / "cache")}
-    with log.open("w") as said:
-        process = subprocess.Popen(
-            [str(programs / program), *arguments], cwd=folder, env=environment, stdout=said, stderr=said
-        )
-        try:
-            wait_for(f"http://127.0.0.1:{port}/v2/models/mlp/ready", process, log)
-            yield f"127.0.0.1:{port}"
-        finally:
-            process.terminate()
-            process.wait(20)
+    variables = {"PYTHONPATH": str(folder), "PINNACE_CACHE_DIR": str(folder / "cache")}
+    address, command = f"127.0.0.1:{port}", [str(programs / program), *arguments]
+    with running(command, address, "mlp", folder / f"{name}.log", variables):
+        yield address

@@ -9,7 +9,6 @@ clients outside of its group ask for MobileNetV2 over HTTP. Ratios are over two 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ import numpy as np
 
 from benchmarks.models import INPUTS, mobilenet_v2
 from benchmarks.serving.server import Load, asked, parser_of
-from benchmarks.serving.server.servers import CLIENT, free_ports, wait_for
+from benchmarks.serving.server.servers import CLIENT, free_ports, running
 from benchmarks.suite.environments import interpreter
 
 CORES = (0.5, 1.0, 2.0)
@@ -56,17 +55,12 @@ def _started(cores: float, model: Path) -> Iterator[str]:
     """Run a server that has so many cores; yield its address."""
     with _group(cores) as group:
         (port,) = free_ports(1)
-        log = model.with_name(f"{cores}.log")
+        address = f"127.0.0.1:{port}"
         serve = [sys.executable, "-m", "pinnace", "serve", str(model), "--http-port", str(port)]
         enter = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"]
-        with log.open("w") as output:
-            process = subprocess.Popen([*enter, *serve, "--grpc-port", "-1"], stdout=output, stderr=output)
-        try:
-            wait_for(f"http://127.0.0.1:{port}/v2/models/{model.stem}/ready", process, log)
-            yield f"127.0.0.1:{port}"
-        finally:
-            process.terminate()
-            process.wait(20)
+        command = [*enter, *serve, "--grpc-port", "-1"]
+        with running(command, address, model.stem, model.with_name(f"{cores}.log")):
+            yield address
 
 
 @contextmanager

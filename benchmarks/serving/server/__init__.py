@@ -36,7 +36,7 @@ OUTPUTS = {"mlp": "y", "mobilenet_v2": "scores"}
 
 
 class Load(NamedTuple):
-    """What clients saw: the seconds of requests, requests a second, and CPU seconds of a client's request."""
+    """Seconds of requests, as clients saw them, requests a second, and CPU seconds of a client's request."""
 
     p50: float
     p99: float

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,6 +24,7 @@ PEERS = (
 )
 JSON_ONLY = {"mlserver"}  # its door of HTTP answers 422 to binary tensors
 PATIENCE = 60  # seconds
+_NONE: Mapping[str, str] = {}
 
 
 @contextmanager
@@ -52,24 +53,30 @@ def started(name: str, model: Path, home: Path, log: Path, brief: bool) -> Itera
         python = interpreter(next(peer for peer in PEERS if peer.name == name), home)
         command = [str(PROGRAMS / f"with_{name}.py"), str(model), str(http), str(grpc), where]
     if name == "mlserver":
-        command = [
-            str(python.with_name("mlserver")),
-            "start",
-            str(_mlserver(model, log.parent, http, grpc, where)),
-        ]
-    environment = os.environ | ({} if name == "pinnace" else _environment(python))
+        settings = _mlserver(model, log.parent, http, grpc, where)
+        command = [str(python.with_name("mlserver")), "start", str(settings)]
+    variables = {} if name == "pinnace" else _environment(python)
+    with running([str(python), *command], f"127.0.0.1:{http}", model.stem, log, variables):
+        yield {"http": f"127.0.0.1:{http}", "grpc": f"127.0.0.1:{grpc}"}
+
+
+@contextmanager
+def running(
+    command: Sequence[str], address: str, model: str, log: Path, variables: Mapping[str, str] = _NONE
+) -> Iterator[None]:
+    """Run a server for the block, from the moment that its model is ready. Raises `LeftOut`."""
     with log.open("w") as output:
-        process = subprocess.Popen([str(python), *command], stdout=output, stderr=output, env=environment)
+        process = subprocess.Popen(command, stdout=output, stderr=output, env=os.environ | dict(variables))
+    try:
+        _wait(f"http://{address}/v2/models/{model}/ready", process, log)
+        yield
+    finally:
+        process.terminate()
         try:
-            wait_for(f"http://127.0.0.1:{http}/v2/models/{model.stem}/ready", process, log)
-            yield {"http": f"127.0.0.1:{http}", "grpc": f"127.0.0.1:{grpc}"}
-        finally:
-            process.terminate()
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def _environment(python: Path) -> dict[str, str]:
@@ -101,7 +108,7 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end and process.poll() is None:
         try:
