@@ -24,7 +24,7 @@ _REFUSED = {
 
 
 class Wanted(NamedTuple):
-    """How an output is wanted: in shared memory, or as its highest classes, so many."""
+    """The shared memory for an output, and the number of its highest classes if these are wanted."""
 
     span: Span | None = None
     classes: int = 0
@@ -59,10 +59,10 @@ class Result:
 
 def infer_now(repository: Repository, request: Request, memory: SharedMemory, call: Call) -> Result | None:
     """Compute a request as `infer` does, or return None if it has to wait for anything."""
-    _take(request, call)
     model = repository.opened(request.model, request.version)
-    if model is None:
+    if model is None or not model.brief:
         return None
+    _take(request, call)
     with model.held():
         wanted = _wanted(request, model, call)
         arrays = model.predict_now(request.inputs, call.left)
