@@ -24,7 +24,7 @@ _TYPES |= {
 }
 _NAME = re.compile(rf"\b[{''.join(_TYPES)}](?:_m?\d+(?:x\d+)*[a-e]?)+\b")
 _INPUTS = "xvpnl"
-"""What is given in the run: floats of a shape x_2x3, bytes v_2 and p_2, the integers n_1_m2 and l_5."""
+"""Inputs of the run: floats of a shape x_2x3, bytes v_2 and p_2, the integers n_1_m2 and l_5."""
 
 
 def held(name):

@@ -1,4 +1,4 @@
-"""What `pinnace bench --url` makes of a server's answers and of wrong URLs."""
+"""Answers of a server, and wrong URLs, as `pinnace bench --url` takes them."""
 
 from __future__ import annotations
 

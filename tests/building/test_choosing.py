@@ -1,4 +1,4 @@
-"""Who decides the engine of a model, and why."""
+"""The choice of a model's engine: its source and its reason."""
 
 from __future__ import annotations
 

@@ -47,6 +47,17 @@ def handlers_as_before():
 
 
 @pytest.fixture
+def printed(capsys):
+    """Call a function, and return the lines that it prints, with single blanks."""
+
+    def lines(call, *arguments):
+        call(*arguments)
+        return [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+
+    return lines
+
+
+@pytest.fixture
 def pinnace(monkeypatch, capsys, tmp_path_factory):
     """Call `pinnace ARGUMENTS`, with a compile cache that is empty."""
     monkeypatch.setenv("PINNACE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))

@@ -1,4 +1,4 @@
-"""What `pinnace bench` prints and draws of measurements that are known."""
+"""Output and plots of `pinnace bench` of measurements that are known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands print of facts that are known: `convert`, `shard`, `inspect`, `devices`, `cache`."""
+"""Output of commands about facts that are known: `convert`, `shard`, `inspect`, `devices`, `cache`."""
 
 from __future__ import annotations
 
@@ -20,15 +20,6 @@ from pinnace.types import DataType, Port
 convert, shard, inspect, devices, cache = (
     import_module(f"pinnace.cli.{name}") for name in ("convert", "shard", "inspect", "devices", "cache")
 )
-
-
-@pytest.fixture
-def printed(capsys):
-    def lines(call, *arguments):
-        call(*arguments)
-        return [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-
-    return lines
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,8 @@
-"""What `pinnace tune` prints of measurements that are known."""
+"""Output of `pinnace tune` about measurements that are known."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-
-import pytest
 
 from pinnace.bench.mixed_precision import Tried
 from pinnace.bench.tuning import Outcome
@@ -23,15 +21,6 @@ LARGE = Measurement("openvino", FP32, 1, 2, 7.0, 280.0, 2e-7, 9.0, 50_000_000)
 def tuned(*measured):
     outcomes = [Outcome(one, one, "float32") for one in measured]
     return Tuning("net.onnx", ((1, 3),), 0.0, measured), outcomes
-
-
-@pytest.fixture
-def printed(capsys):
-    def lines(call, *arguments):
-        call(*arguments)
-        return [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-
-    return lines
 
 
 def test_the_last_line_has_what_was_chosen_and_the_best_of_plain_onnxruntime():

@@ -1,4 +1,4 @@
-"""How much of a model's constants may be folded: sizes and multiplications, counted by hand."""
+"""Limits of folding a model's constants: sizes and multiplications, counted by hand."""
 
 from __future__ import annotations
 

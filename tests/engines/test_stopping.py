@@ -53,6 +53,7 @@ def by_the_end_of_a_task(model):
 
 
 def by_interrupt(model):
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else nothing ends the run
     ringing, _ = in_thread(lambda: (until(lambda: model.stats().busy), os.kill(os.getpid(), signal.SIGINT)))
     with pytest.raises(KeyboardInterrupt):
         model.predict(ENDLESS)

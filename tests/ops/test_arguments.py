@@ -1,4 +1,4 @@
-"""What lowerings take for arguments that a file does not give, and the numbers that stand for words."""
+"""Defaults of lowerings for arguments that a file does not give, and numbers that stand for words."""
 
 from __future__ import annotations
 

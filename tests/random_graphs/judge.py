@@ -34,7 +34,7 @@ _BEYOND = "larger than the data shape after padding"
 
 
 class Verdict(NamedTuple):
-    """What came of a case, and what is to be reported of it.
+    """The outcome of a case, and the report of it.
 
     "same"; "different", "refused", "crashed" or "hung"; "uncounted" where the oracle refuses it; "documented"
     where the manual names it: NaN in pools (limits.md), numbers that OpenVINO takes otherwise, or a window that it

@@ -1,4 +1,4 @@
-"""What clients are told of each failure: the status of HTTP, gRPC's code, the cause in metrics."""
+"""The answers to failures: the status of HTTP, gRPC's code, the cause in metrics."""
 
 from __future__ import annotations
 

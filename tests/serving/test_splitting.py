@@ -1,4 +1,4 @@
-"""How a request is cut into parts for devices."""
+"""The parts of a request for devices."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ PICTURE = [
     "INCEPTION",
     str(Path(pinnace.__file__).parent / "data/chelsea.png"),
 ]
-"""What the examples with pictures are told."""
+"""Arguments of the examples with pictures."""
 
 
 def models(folder: Path, count: int) -> None:

@@ -355,7 +355,7 @@ REFERENCES = {
     "addmv": "2 * x0[:, 0] + 3 * (x1 * x0[0]).sum(1)",
     "triangular_more": "ops.matrix_solve((ops.triu(x1) + 4 * ops.eye(3, 3, ms.float32)).T, x0), ops.triu(x1) + 4 * ops.eye(3, 3, ms.float32), ops.matrix_solve(ops.tril(x1, -1) + ops.eye(3, 3, ms.float32), x0), ops.tril(x1) + 4 * ops.eye(3, 3, ms.float32)",
 }
-"""Where MindSpore has no kernel for the CPU, or a wrong one: its StridedSlice with new axes."""
+"""References for what MindSpore has no kernel for on the CPU, or a wrong one: StridedSlice with new axes."""
 
 for inputs, calls in GROUPS.items():
     for name, call in calls.items():

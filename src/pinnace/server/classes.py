@@ -29,7 +29,7 @@ def classified(name: str, array: Array, count: int, labels: Sequence[str], batch
         raise RequestError(f"output {name!r}: parameter classification gives at most {_MOST} classes")
     made = np.empty((len(rows), count), object)
     for place, row in zip(made, rows, strict=True):
-        place[:] = [_told(row, index, labels) for index in _highest(row, count)]
+        place[:] = [_text(row, index, labels) for index in _highest(row, count)]
     return made if batched else made[0]
 
 
@@ -39,6 +39,6 @@ def _highest(row: Array, count: int) -> list[int]:
     return order
 
 
-def _told(row: Array, index: int, labels: Sequence[str]) -> str:
+def _text(row: Array, index: int, labels: Sequence[str]) -> str:
     value = f"{row[index]:d}" if row.dtype.kind in "iu" else f"{row[index]:f}"  # as C++'s to_string
     return ":".join([value, str(index), *labels[index : index + 1]])

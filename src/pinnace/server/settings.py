@@ -30,9 +30,9 @@ class ModelSettings:
     number of predictions before a model is ready; `default_priority` is the priority of requests that name
     none. `max_batch_size` above 1 batches waiting requests up to that many rows; the first of them waits up
     to `max_queue_delay_us` microseconds for others. With `isolate` each worker is a process of its own, whose
-    end is an error for its request only. With `ranks` the folder has a file for each rank of a model,
-    which are processes that compute each request together. `labels` is the file with the
-    names of classes. Texts are computed in batches of at most `max_batch_tokens`.
+    end is an error for its request only. With `ranks` the folder has a file for each rank of a model, which
+    are processes that compute each request together. `labels` is the file with the names of classes. Texts
+    are computed in batches of at most `max_batch_tokens`.
     """
 
     engine: str = ""

@@ -55,7 +55,7 @@ class ProcessReplica(Replica):
         super().__init__(device)
         self._message = message
         self.variables: Mapping[str, str] = {}
-        """What its environment has beside that of this process."""
+        """Variables that its environment has beside those of this process."""
         self._lock = threading.Lock()  # of `_process`, which `end` looks for at any time
         self._process: subprocess.Popen[bytes] | None = None
 

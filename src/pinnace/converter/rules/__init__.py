@@ -7,8 +7,8 @@ A rule is a function with the name of its operator. Its parameters are the opera
 attributes by their names, bound as those of lowerings (`ops.table`); one that begins with an underscore is
 left aside, and an attribute that a rule does not take must have its default. What ONNX has moved from
 attributes to inputs over its versions is taken from either; what it gave another meaning has a rule for each
-(`CHANGED`). Operators that differ in little share a rule
-(`operators`). A rule serves both dialects, unless it is entered for one alone (`only`).
+(`CHANGED`). Operators that differ in little share a rule (`operators`). A rule serves both dialects, unless
+it is entered for one alone (`only`).
 
 `op.GatherD(...)` writes a primitive, with its arguments in the order of `ops/signatures.jsonl`; those that
 have a default may be left out. A rule that refuses (`raise Unsupported`), or asks for values known only at

@@ -33,12 +33,14 @@ class Api:
         self._repository, self._since = repository, int(time())
 
     async def models(self, request: Request) -> Response:
-        return JSONResponse({"object": "list", "data": [self._told(one) for one in self._repository.entries]})
+        return JSONResponse(
+            {"object": "list", "data": [self._described(one) for one in self._repository.entries]}
+        )
 
     async def model(self, request: Request) -> Response:
-        return JSONResponse(self._told(self._repository.entry(request.path_params["model"])))
+        return JSONResponse(self._described(self._repository.entry(request.path_params["model"])))
 
-    def _told(self, entry: Entry) -> dict[str, Any]:
+    def _described(self, entry: Entry) -> dict[str, Any]:
         owner = self._repository.server_name
         return {"id": entry.name, "object": "model", "created": self._since, "owned_by": owner}
 

@@ -67,7 +67,7 @@ class Folder:
 
     @cached_property
     def saved(self) -> dict[str, Any]:
-        """What sentence-transformers wrote about the whole; it counts together with modules only."""
+        """The file of sentence-transformers about the whole; it counts together with modules only."""
         return self.mapping("config_sentence_transformers.json") if self.modules else {}
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What a model's output means: the embedding of each text, or the relevance of each pair of texts."""
+"""Meanings of a model's output: the embedding of each text, or the relevance of each pair of texts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Embedding:
             if set(config.values()) - {"sentence_embedding"}:
                 raise NotSupportedError(f"{folder.modules[2].place}: only embeddings of texts are normalized")
         self.prompt = _default_prompt(folder)
-        """What stands before each text."""
+        """The text that stands before each text."""
         if (
             self.prompt
             and folder.mapping(f"{folder.modules[1].place}/config.json").get("include_prompt") is False

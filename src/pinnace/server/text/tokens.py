@@ -24,7 +24,7 @@ _OF_BERT = (
     ("strip_accents", "strip_accents", None),
     ("tokenize_chinese_chars", "handle_chinese_chars", True),
 )
-"""What the other classes take of `tokenizer_config.json`, its name in the file, and its default."""
+"""Keys of `tokenizer_config.json` that the other classes take, their names in the file, and defaults."""
 
 
 class Tokens(NamedTuple):

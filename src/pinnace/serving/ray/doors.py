@@ -21,7 +21,7 @@ _PAUSE = 0.1
 
 @dataclass(frozen=True)
 class Place:
-    """Where all nodes listen, the requests that one replica holds, and the seconds these get at the end."""
+    """The address of all nodes, the requests that one replica holds, and the seconds these get at the end."""
 
     host: str
     port: int

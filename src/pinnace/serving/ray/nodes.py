@@ -40,8 +40,8 @@ def share(context: Context, threads: int, workers: int, wanted: int) -> ActorRes
 
     `threads` is per actor; 0 means as many as let the wanted number of actors fit, or one actor a node if
     `wanted` is 0 too. `workers` actors share a device that is no CPU. `wanted` is the total number of actors;
-    0 means as many as fit. Raises `DeviceUnavailableError` if no node has a device of the kind, or
-    if there is no room.
+    0 means as many as fit. Raises `DeviceUnavailableError` if no node has a device of the kind, or if there
+    is no room.
     """
     part = _share(context, threads, workers, wanted)
     if not part.most or wanted > part.most:
