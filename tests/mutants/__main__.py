@@ -51,10 +51,11 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="**/*.py", help="the modules, a pattern below src/pinnace")
     parser.add_argument("--most", type=int, default=1500, help="tests to run for one change")
+    parser.add_argument("--tests", nargs="*", default=[], help="the tests to take, all by default")
     arguments = parser.parse_args()
     changes = chosen(_modules(arguments.only), arguments.count, arguments.seed)
     with tempfile.TemporaryDirectory() as folder:
-        tests = Tests(_made_map(Path(folder), changes), arguments.seed)
+        tests = Tests(_made_map(Path(folder), changes, arguments.tests), arguments.seed)
         copies: SimpleQueue[Path] = SimpleQueue()
         for number in range(arguments.jobs):
             copies.put(_copied(Path(folder, str(number))))
@@ -198,8 +199,8 @@ def _copied(folder: Path) -> Path:
     return folder
 
 
-def _made_map(folder: Path, changes: Iterable[Change]) -> Path:
-    """Run all tests with coverage of the changed modules, and return the file with what each executed.
+def _made_map(folder: Path, changes: Iterable[Change], tests: list[str]) -> Path:
+    """Run tests with coverage of the changed modules, and return the file with what each executed.
 
     Other modules are not traced, which would take three times as long.
     """
@@ -207,7 +208,7 @@ def _made_map(folder: Path, changes: Iterable[Change]) -> Path:
     included = "\n    ".join(sorted({str(change.path) for change in changes}))
     config.write_text(f"[run]\ninclude =\n    {included}\n", encoding="utf-8")
     options = ["-n", "auto", "--cov", f"--cov-config={config}", "--cov-context=test", "--cov-report="]
-    command = [sys.executable, "-m", "pytest", *options]
+    command = [sys.executable, "-m", "pytest", *options, *tests]
     subprocess.run(command, cwd=ROOT, env=os.environ | {"COVERAGE_FILE": str(made)}, check=False)
     return made
 

@@ -18,10 +18,13 @@ _SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot,
     ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
 }  # fmt: skip
-_FOR_PEOPLE = {"warn", "debug", "info", "warning", "Unsupported", "TypeVar", "Option", "Argument", "help"}
+_FOR_PEOPLE = {
+    "warn", "debug", "info", "warning", "note", "stage", "Unsupported", "TypeVar", "Option", "Argument",
+    "help",
+}  # fmt: skip
 """Calls whose arguments are text that people read."""
-_PROGRESS = {"watch", "debug"}
-"""Calls that tell people how far it is, or for a search for faults: nothing depends on them."""
+_WITHOUT_RESULT = {"watch", "debug", "sleep", "collect"}
+"""Calls on which no result depends: how far it is, notes for a search for faults, waits, collections."""
 _SHOWS = {"__repr__", "__rich_repr__", "_repr_html_"}
 """Methods that make text for people."""
 
@@ -110,7 +113,9 @@ def _runs(node: ast.AST) -> bool:
             return False
         case ast.FunctionDef(name=name) if name in _SHOWS:
             return False
-        case ast.Expr(value=ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name))) if name in _PROGRESS:
+        case ast.Expr(value=ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name))) if (
+            name in _WITHOUT_RESULT
+        ):
             return False
         case ast.Assign(targets=[ast.Name(id="__all__")]) | ast.keyword(arg="strict"):
             return False
