@@ -6,6 +6,9 @@ import re
 
 import pytest
 
+from pinnace.server import server
+from pinnace.server.settings import ModelSettings
+
 BELOW = {
     "run": {"--threads": (-1, 0)},
     "bench": {
@@ -74,16 +77,25 @@ def test_sizes_of_the_server_have_units(pinnace, tmp_path, option, text, is_righ
     assert ("expected a size such as 512M or 4G" in " ".join(answer.err.split())) is not is_right
 
 
-def test_units_of_sizes_are_powers_of_1024(monkeypatch, pinnace, tmp_path):
-    from pinnace.server import server
-
+@pytest.fixture
+def taken(monkeypatch):
+    """The settings and options of servers, which are not started."""
     seen = []
 
-    def taken(models, settings, options):
+    def server_of(models, settings, options):
         seen.append((settings, options))
         raise server.ConfigError("seen")
 
-    monkeypatch.setattr(server, "Server", taken)
+    monkeypatch.setattr(server, "Server", server_of)
+    return seen
+
+
+def test_a_server_of_the_command_has_the_defaults_of_one_in_python(pinnace, taken, tmp_path):
+    assert pinnace("serve", tmp_path / "m.onnx").code == 1
+    assert taken == [(ModelSettings(), server.Options())]
+
+
+def test_units_of_sizes_are_powers_of_1024(taken, pinnace, tmp_path):
     given = {
         "--memory": "1.5K", "--max-bytes": "2MB", "--http-port": "-1", "--workers": 3, "--threads": 2,
         "--queue": 9, "--timeout": 0.5, "--max-batch-size": 4, "--drain": 7, "--shared-memory": "/p-",
@@ -92,7 +104,7 @@ def test_units_of_sizes_are_powers_of_1024(monkeypatch, pinnace, tmp_path):
     }  # fmt: skip
     assert pinnace("serve", tmp_path / "m.onnx", *(x for pair in given.items() for x in pair)).code == 1
     assert pinnace("serve", tmp_path / "m.onnx", "--memory", "3G", "--insecure", "--grpc-port", "0").code == 1
-    (settings, options), (_, other) = seen
+    (settings, options), (_, other) = taken
     assert (options.memory, options.max_bytes, other.memory) == (1536, 2 << 20, 3 << 30)
     assert (options.http_port, options.grpc_port, other.grpc_port) == (None, 8001, 0)
     assert (settings.workers, settings.threads, settings.queue, settings.timeout) == (3, 2, 9, 0.5)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from importlib import resources
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 
 from pinnace.server.settings import ModelSettings
 
@@ -31,6 +33,25 @@ def browser(tmp_path):
     service = webdriver.ChromeService(shutil.which("chromedriver"))
     with webdriver.Chrome(options, service) as driver:
         yield driver
+
+
+def test_the_page_takes_scripts_and_figures_from_its_server_only(serving, simple, tmp_path):
+    (tmp_path / "m").mkdir()
+    shutil.copy(simple, tmp_path / "m" / "model.onnx")
+    (tmp_path / "m" / "labels.txt").write_text("cat\ndog\n")
+    server = serving(tmp_path)
+
+    def got(path: str):
+        return urlopen(f"http://127.0.0.1:{server.http_port}{path}", timeout=LIMIT)
+
+    with got("/") as page:
+        assert page.headers.get_content_type() == "text/html"
+        policy = page.headers["content-security-policy"].split("; ")
+        assert {"default-src 'self'", "base-uri 'none'"} <= {*policy}
+        assert page.read().lower().startswith(b"<!doctype html>")
+    assert json.load(got("/labels/m")) == ["cat", "dog"]
+    (model,) = json.load(got("/status"))["models"]
+    assert (model["name"], model["version"], model["state"], model["served"]) == ("m", "1", "READY", 0)
 
 
 def test_the_form_classifies_a_cat(serving, browser, tmp_path):

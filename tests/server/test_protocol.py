@@ -6,6 +6,7 @@ import asyncio
 import json
 from types import ModuleType, SimpleNamespace
 
+import grpc
 import ml_dtypes
 import numpy as np
 import pytest
@@ -13,8 +14,9 @@ import tritonclient.grpc
 import tritonclient.grpc.aio
 import tritonclient.http
 import tritonclient.http.aio
-from onnx import TensorProto
+from onnx import TensorProto, helper
 from tests.server import models
+from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
 A = np.arange(16, dtype=np.int32)[np.newaxis]
@@ -135,6 +137,38 @@ def test_every_element_type_goes_there_and_back(door, serving, tmp_path, name):
     result = connected(door, server).infer("echo", inputs(door, array, names=["x"]))
     assert plain(result.get_response()).outputs[0].datatype == name
     np.testing.assert_array_equal(result.as_numpy("y"), array)
+
+
+CONTENTS = {
+    "BOOL": "bool_contents", "INT8": "int_contents", "INT16": "int_contents", "INT32": "int_contents",
+    "INT64": "int64_contents", "UINT8": "uint_contents", "UINT16": "uint_contents",
+    "UINT32": "uint_contents", "UINT64": "uint64_contents", "FP32": "fp32_contents",
+    "FP64": "fp64_contents", "BYTES": "bytes_contents",
+}  # fmt: skip
+"""The field of the protocol's messages that has elements of each type."""
+
+
+def test_elements_in_a_message_of_grpc_are_those_in_raw_bytes(serving, tmp_path):
+    nodes = [helper.make_node("Identity", [name], [f"{name}_out"]) for name in CONTENTS]
+    ports = [
+        [models.value(f"{name}{end}", [f"n_{name}"], TYPES[name][0]) for name in CONTENTS]
+        for end in ("", "_out")
+    ]
+    server = serving(models.write(tmp_path / "all.onnx", nodes, *ports))
+    request = service_pb2.ModelInferRequest(model_name="all")
+    for name, field in CONTENTS.items():
+        array = TYPES[name][1]
+        given = request.inputs.add(name=name, datatype=name, shape=array.shape)
+        getattr(given.contents, field).extend(array.tolist())
+    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        result = tritonclient.grpc.InferResult(stub.ModelInfer(request))
+        for name in CONTENTS:
+            np.testing.assert_array_equal(result.as_numpy(f"{name}_out"), TYPES[name][1])
+        for name in TYPES.keys() - CONTENTS.keys():
+            request.inputs[0].datatype = name
+            with pytest.raises(grpc.RpcError, match=f"{name} is sent in raw_input_contents"):
+                stub.ModelInfer(request)
 
 
 @pytest.mark.parametrize(

@@ -200,6 +200,31 @@ def test_a_load_brings_the_settings_of_a_configuration_of_triton():
     )
 
 
+@pytest.mark.parametrize("door", [tritonclient.http, tritonclient.grpc])
+def test_a_configuration_holds_until_the_next_load_and_a_wrong_one_changes_nothing(serving, simple, door):
+    server = serving(simple)
+    port = server.http_port if door is tritonclient.http else server.grpc_port
+    client = door.InferenceServerClient(f"127.0.0.1:{port}")
+
+    def rows() -> int:
+        return client_of(server).get_model_config("simple")["max_batch_size"]
+
+    client.load_model("simple", config='{"max_batch_size": 4}')
+    assert rows() == 4
+    for wrong in ("{", '{"max_batch_size": -1}'):
+        with pytest.raises(InferenceServerException, match="configuration"):
+            client.load_model("simple", config=wrong)
+        assert rows() == 4
+    with pytest.raises(InferenceServerException, match="a client's file"):
+        client.load_model("simple", config="{}", files={"file:1/model.onnx": b""})
+    with pytest.raises(InferenceServerException, match="no model of that name"):
+        client.load_model("other")
+    client.load_model("simple")
+    assert rows() == 0
+    (index,) = client_of(server).get_model_repository_index()
+    assert (index["state"], index["reason"]) == ("READY", "")
+
+
 def test_a_configuration_file_is_beside_the_settings(serving, tmp_path):
     models.constant(tmp_path / "m" / "model.onnx", 1)
     (tmp_path / "m" / "model.toml").write_text('config = "options.ini"\n')

@@ -8,6 +8,7 @@ import pytest
 
 from pinnace.errors import ConfigError
 from pinnace.server.failures import RequestError
+from pinnace.server.server import Options
 from pinnace.server.settings import ModelSettings
 
 RUNNER = "runner: isolate false\nmax_queue 128"
@@ -18,6 +19,13 @@ def test_settings_that_are_left_out_leave_the_context_as_it_is():
     assert context.target == ["cpu"]
     assert (context.cpu.provider, context.cpu.thread_num) == ("", type(context)().cpu.thread_num)
     assert context.parallel.config_info == RUNNER
+
+
+def test_settings_that_are_left_out_are_those_of_the_manual():
+    found = ModelSettings()
+    assert (found.queue, found.default_priority, found.timeout) == (128, 2, 0)
+    assert (found.device, found.warm_up, found.max_batch_tokens) == ("cpu", 3, 512)
+    assert Options().max_connections == 1000
 
 
 def test_each_setting_reaches_the_context(tmp_path):

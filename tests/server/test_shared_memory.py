@@ -9,6 +9,7 @@ import pytest
 import tritonclient.grpc
 import tritonclient.http
 import tritonclient.utils.shared_memory as shm
+from google.protobuf import json_format
 from tests.server.test_protocol import A, B
 from tritonclient.utils import InferenceServerException
 
@@ -34,7 +35,18 @@ def test_tensors_stay_in_shared_memory(serving, simple, door, key):
     server = serving(simple, shared_memory=PREFIX)
     port = server.http_port if door is tritonclient.http else server.grpc_port
     client = door.InferenceServerClient(f"127.0.0.1:{port}")
+    client.register_system_shared_memory("r", key[0], 250, offset=6)
+    client.register_system_shared_memory("s", key[0], 1)
+    client.unregister_system_shared_memory("s")
+    found = client.get_system_shared_memory_status()
+    (region,) = found if door is tritonclient.http else found.regions.values()
+    region = region if isinstance(region, dict) else json_format.MessageToDict(region, None, True)
+    assert [str(region[name]) for name in ("name", "key", "offset", "byte_size")] == ["r", key[0], "6", "250"]
+    client.unregister_system_shared_memory("r")
     client.register_system_shared_memory("r", key[0], 256)
+    other = client.get_cuda_shared_memory_status()
+    assert not getattr(other, "regions", other)
+    client.unregister_cuda_shared_memory()
     given = [door.InferInput(name, [1, 16], "INT32") for name in ("INPUT0", "INPUT1")]
     wanted = [door.InferRequestedOutput(name) for name in ("OUTPUT0", "OUTPUT1")]
     for place, one in enumerate((*given, *wanted)):
