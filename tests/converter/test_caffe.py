@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pinnace import Converter, FmkType, ModelType
+from pinnace.converter.caffe import prototxt
 from pinnace.converter.caffe.weights import _TABLE
 from pinnace.errors import ConfigError, ModelFormatError, UnsupportedModelError
 from pinnace.formats.messages import message_class
@@ -94,11 +95,97 @@ def test_interp_and_upsample(tmp_path, run_model):
         (layer("Eltwise", "eltwise_param { operation: MEAN }"), UnsupportedModelError, "MEAN over 1 inputs"),
         (layer("ReLU", "relu_param { negative_slope: big }"), RuntimeError, "is 'big', not float"),
         (layer("ReLU").replace("dim: 8", "dim: 1000000000000"), ModelFormatError, "cannot have dimensions"),
+        (layer("ReLU").replace("input_shape {", "shape {"), ModelFormatError, "1 inputs, and shapes of 0"),
+        ('layer { name: "l" type: "Input" top: "x" }', ModelFormatError, "input 'l' has no shape"),
+        (layer("ReLU", 'relu_param: 1'), ModelFormatError, "relu_param is 1, not a message"),
+        (layer("ReLU", "top: 1"), ModelFormatError, "top is 1, not str"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named(text, error, message, tmp_path):
     with pytest.raises(error, match=message):
         converted(*network_of(tmp_path, text), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "message"),
+    [
+        ("BatchNorm", "batch_norm_param { use_global_stats: false }", "as for training"),
+        ("Slice", "slice_param { slice_point: 0 }", r"cuts 4 elements at \[0\] for 1 tops"),
+        ("Slice", "slice_param { slice_point: 4 } top: 'z'", r"cuts 4 elements at \[4\] for 2 tops"),
+        ("Slice", "slice_param { slice_point: 2 }", r"cuts 4 elements at \[2\] for 1 tops"),
+        ("Reshape", "reshape_param { shape { dim: 3 dim: -1 } }", r"makes \[3, -1\] of"),
+        ("Reshape", "reshape_param { shape { dim: 4 dim: 8 } }", r"makes \[4, 8\] of"),
+        ("Reshape", "reshape_param { shape { dim: -1 dim: -1 } }", r"makes \[-1, -1\] of"),
+        ("Reshape", "reshape_param { shape { dim: [0, 0, 0, 0, 0] } }", "from axis 0: name axes"),
+        ("Reshape", "reshape_param { shape { dim: 1 } axis: 5 }", "from axis 5: name axes"),
+        ("Reshape", "reshape_param { shape { dim: 64 } axis: 3 num_axes: 2 }", "from axis 3: name axes"),
+        ("Reshape", "reshape_param { shape { dim: 1 } axis: -6 }", "from axis -6: name axes"),
+        ("ArgMax", "", "or has no axis"),
+        ("ArgMax", "argmax_param { axis: 1 top_k: 2 }", "gives several or greatest values"),
+        ("ArgMax", "argmax_param { axis: 1 out_max_val: true }", "gives several or greatest values"),
+        ("Reduction", "reduction_param { operation: MAX }", "operation MAX: write SUM or ASUM or"),
+        ("ShuffleChannel", "shuffle_channel_param { group: 3 }", "has 3 groups over 4 channels"),
+        ("ShuffleChannel", "shuffle_channel_param { group: 0 }", "has 0 groups over 4 channels"),
+        ("Pooling", "pooling_param { pool: STOCHASTIC kernel_size: 2 }", "pools by STOCHASTIC with 1 tops"),
+        ("Pooling", "pooling_param { kernel_size: 2 } top: 'z'", "pools by MAX with 2 tops"),
+        ("Pooling", "", r"has kernel \[0, 0\], stride \[1, 1\]"),
+        ("Pooling", "pooling_param { kernel_size: 2 stride: 0 }", r"stride \[0, 0\]"),
+        ("Pooling", "pooling_param { kernel_size: 2 pad: -1 }", r"pad \[-1, -1\]"),
+        ("Convolution", "convolution_param { num_output: 3 kernel_size: 1 group: 3 }", "and 3 groups over"),
+        ("Convolution", "convolution_param { num_output: 3 kernel_size: 1 group: 2 }", "3 outputs and 2 gr"),
+        ("Convolution", "convolution_param { num_output: 4 kernel_size: 1 group: 0 }", "and 0 groups over"),
+        ("Convolution", "convolution_param { num_output: 4 }", r"has kernel \[0, 0\]"),
+        ("Convolution", "convolution_param { kernel_size: 1 }", "0 outputs"),
+        ("Concat", "concat_param { axis: 4 }", "axis 4, and its input 4 dimensions: name one of -4 to 3"),
+        ("Concat", "concat_param { axis: -5 }", "axis -5, and its input 4 dimensions"),
+    ],
+)
+def test_parameters_that_do_not_fit_are_refused(kind, parameters, message, tmp_path):
+    with pytest.raises(UnsupportedModelError, match=f"{kind} x1, first at node 'l'.*{message}"):
+        converted(*network_of(tmp_path, layer(kind, parameters)), tmp_path)
+
+
+def test_all_layers_without_a_rule_are_named(tmp_path):
+    text = (
+        layer("Lost")
+        + """
+    layer { name: "m" type: "ReLU" bottom: "y" top: "z" }
+    layer { name: "n" type: "Gone" bottom: "x" top: "u" }
+    """
+    )
+    with pytest.raises(UnsupportedModelError) as raised:
+        converted(*network_of(tmp_path, text), tmp_path)
+    rows = ("Lost x1, first at node 'l'", "Gone x1, first at node 'n'", "'m': reads what was not converted")
+    assert all(row in str(raised.value) for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "values"),
+    [
+        ("a: 1 a: -2, a: +3; a: 04", int, [1, -2, 3, 4]),
+        ("a: [1, 2] a: []", int, [1, 2]),
+        ("a: 1.5f a: 1e-3 a: .5 a: 2F a: -7", float, [1.5, 1e-3, 0.5, 2.0, -7.0]),
+        ("a: true a: false", bool, [True, False]),
+        ("a: 'x' 'y' a: \"it's\" a: SUM a: _k", str, ["xy", "it's", "SUM", "_k"]),
+    ],
+)
+def test_values_of_the_text_format(text, kind, values):
+    assert prototxt.parse(text, "net").all("a", kind) == values
+
+
+@pytest.mark.parametrize(
+    "text", ["a { b: 1 } a { b: 2 c: 3 }", "a: < b: 2 >", "a <b: 1, b: 2>", "a: [{b: 2}]"]
+)
+def test_messages_of_the_text_format(text):
+    message = prototxt.parse(text, "net").message("a")
+    assert message.get("b", 0) == 2
+    assert message.get("d", 5) == 5
+
+
+def test_messages_are_read_64_deep():
+    assert prototxt.parse("a{" * 64 + "}" * 64, "net")
+    with pytest.raises(ModelFormatError, match="nested more than 64 deep"):
+        prototxt.parse("a{" * 65 + "}" * 65, "net")
 
 
 def test_weights_of_other_networks_and_damaged_ones(tmp_path):

@@ -36,6 +36,37 @@ def channel(numbers):
     return numbers.reshape(-1, 1, 1)
 
 
+def windows(x, w, stride=(1, 1), pad=(0, 0), dilation=(1, 1), group=1):
+    """The sums of products of windows."""
+    x = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in pad)])
+    reach = [(k - 1) * d for k, d in zip(w.shape[2:], dilation, strict=True)]
+    parts = w.reshape(group, len(w) // group, *w.shape[1:])
+    total = 0
+    for i, j in np.ndindex(*w.shape[2:]):
+        down, right = i * dilation[0], j * dilation[1]
+        seen = x[..., down : x.shape[2] - reach[0] + down, right : x.shape[3] - reach[1] + right]
+        seen = seen[..., :: stride[0], :: stride[1]]
+        groups = seen.reshape(len(x), group, -1, *seen.shape[2:])
+        total = total + np.einsum("ngchw,goc->ngohw", groups, parts[..., i, j])
+    return total.reshape(len(x), len(w), *total.shape[3:])
+
+
+def sums(x, kernel, **how):
+    return windows(x, np.ones((4, 1, kernel, kernel)), group=4, **how)
+
+
+def neighbours(x, size):
+    """The sums over channels around each."""
+    wide = np.pad(x, [(0, 0), (size // 2,) * 2, (0, 0), (0, 0)])
+    return sum(wide[:, i : i + x.shape[1]] for i in range(size))
+
+
+TALL, FLAT, SMALL = (DICE.normal(size=(4, 1, *s)).astype(np.float32) for s in ((3, 1), (2, 2), (2, 3)))
+FULL = DICE.normal(size=(3, 4, 2, 3)).astype(np.float32)
+UP = DICE.normal(size=(4, 2, 2, 2)).astype(np.float32)
+FACTOR, NONE = np.array([2], np.float32), np.zeros(1, np.float32)
+WIDTHS = np.abs(V) + 0.1
+
 # type, parameters, input, blobs, results
 LAYERS = [
     ("Log", "log_param { }", X, [], [np.log(X)]),
@@ -122,6 +153,41 @@ LAYERS = [
     ("Pooling", "pooling_param { kernel_h: 3 kernel_w: 1 stride_h: 3 }", X, [],
      [X.reshape(2, 4, 2, 3, 5).max(3)]),
     ("Pooling", "pooling_param { global_pooling: true }", X, [], [X.max((2, 3), keepdims=True)]),
+    ("Pooling", "pooling_param { pool: AVE kernel_size: 2 stride: 2 ceil_mode: false }", X, [],
+     [sums(X, 2, stride=(2, 2)) / 4]),
+    ("Pooling", "pooling_param { pool: AVE kernel_size: 3 pad: 1 }", X, [], [sums(X, 3, pad=(1, 1)) / 9]),
+    ("Pooling", "pooling_param { pool: AVE kernel_size: 2 stride: 3 pad: 1 }", X, [],
+     [sums(X, 2, stride=(3, 3), pad=(1, 1)) / 4]),  # no window begins in the padding after the picture
+    ("BatchNorm", "", S, [V, WIDTHS, FACTOR],
+     [(S - channel(V / 2)) / np.sqrt(channel(WIDTHS / 2) + 1e-5)]),
+    ("BatchNorm", "batch_norm_param { eps: 0.5 }", S, [V, WIDTHS, NONE], [S / np.sqrt(0.5)]),
+    ("Power", "power_param { scale: 2 shift: 1 }", X, [], [2 * X + 1]),
+    ("Tile", "", X, [], [X]),
+    ("MVN", "", S, [], [(S - S.mean((2, 3), keepdims=True)) / S.std((2, 3), keepdims=True)]),
+    ("Normalize", "norm_param { channel_shared: false }", X, [V],
+     [X / np.sqrt((X * X).sum((1, 2, 3), keepdims=True)) * channel(V)]),
+    ("Reshape", "reshape_param { shape { dim: 30 } axis: -3 num_axes: 2 }", X, [], [X.reshape(2, 4, 30)]),
+    ("Reshape", "reshape_param { shape { dim: 8 dim: 30 } }", X, [], [X.reshape(8, 30)]),
+    ("Interp", "interp_param { pad_beg: -1 }", X, [], [X[:, :, 1:, 1:]]),
+    ("Interp", "interp_param { pad_end: -1 }", X, [], [X[:, :, :-1, :-1]]),
+    ("Upsample", "upsample_param { scale: 3 }", X, [], [X.repeat(3, 2).repeat(3, 3)]),
+    ("LRN", "", S, [], [S / (1 + neighbours(S * S, 5) / 5) ** 0.75]),
+    ("LRN", "lrn_param { local_size: 3 alpha: 0.5 beta: 0.5 k: 2 }", S, [],
+     [S / (2 + 0.5 * neighbours(S * S, 3) / 3) ** 0.5]),
+    ("LRN", "lrn_param { norm_region: WITHIN_CHANNEL }", S, [],
+     [S / (1 + sums(S * S, 5, pad=(2, 2)) / 25) ** 0.75]),
+    ("Convolution", "convolution_param { num_output: 3 kernel_h: 2 kernel_w: 3 }", S, [FULL, V[:3]],
+     [windows(S, FULL) + channel(V[:3])]),
+    ("ConvolutionDepthwise",
+     "convolution_param { num_output: 4 kernel_size: [3, 1] pad: 1 pad: 0 stride_h: 2 }",
+     S, [TALL, V], [windows(S, TALL, (2, 1), (1, 0), group=4) + channel(V)]),
+    ("DepthwiseConvolution",
+     "convolution_param { num_output: 4 group: 4 kernel_size: 2 dilation: 2 stride_w: 2 bias_term: false }",
+     S, [FLAT], [windows(S, FLAT, (1, 2), dilation=(2, 2), group=4)]),
+    ("Convolution", "convolution_param { num_output: 4 group: 4 kernel_h: 2 kernel_w: 3 pad_w: 1 }", S,
+     [SMALL, V], [windows(S, SMALL, pad=(0, 1), group=4) + channel(V)]),
+    ("Deconvolution", "convolution_param { num_output: 2 kernel_size: 2 stride: 2 bias_term: false }",
+     S, [UP], [np.einsum("nchw,coij->nohiwj", S, UP).reshape(2, 2, 12, 10)]),
 ]  # fmt: skip
 
 
@@ -131,45 +197,112 @@ LAYERS = [
     ids=[f"{kind} {parameters}".replace(" ", "_") for kind, parameters, *_ in LAYERS],
 )
 def test_a_layer_computes_its_formula(kind, parameters, x, blobs, results, tmp_path, run_model):
-    dims = " ".join(f"dim: {n}" for n in x.shape)
     tops = " ".join(f'top: "y{i}"' for i in range(len(results)))
-    own = f'name: "l" type: "{kind}" bottom: "x" {tops} {parameters}'
-    text = f'input: "x" input_shape {{ {dims} }} layer {{ {own} }}'
-    (tmp_path / "m.prototxt").write_text(text)
-    net = message_class(_TABLE, "caffe", "NetParameter", "proto2")()
-    layer = net.layer.add(name="l")
-    for blob in blobs:
-        layer.blobs.add(data=blob.ravel().tolist()).shape.dim.extend(blob.shape)
-    (tmp_path / "m.caffemodel").write_bytes(net.SerializeToString())
-    Converter().convert(
-        FmkType.CAFFE, str(tmp_path / "m.prototxt"), str(tmp_path / "m"), str(tmp_path / "m.caffemodel")
-    )
-    given = run_model(tmp_path / "m.mindir", [x])
+    text = f'{ports(x)} layer {{ name: "l" type: "{kind}" bottom: "x" {tops} {parameters} }}'
+    given = run_model(network(text, tmp_path, {"l": blobs}), [x])
     assert [y.shape for y in given] == [np.shape(want) for want in results]
     for y, want in zip(given, results, strict=True):
         np.testing.assert_allclose(y, want, rtol=1e-5, atol=1e-5)  # sums of float32 in another order
 
 
+def ports(*arrays):
+    """The inputs x, v, ... of a network."""
+    dims = [" ".join(f"dim: {n}" for n in array.shape) for array in arrays]
+    return " ".join(f'input: "{name}" input_shape {{ {d} }}' for name, d in zip("xv", dims, strict=False))
+
+
+def network(text, folder, blobs, field="data"):
+    """The converted file of a network, with blobs by layer."""
+    (folder / "m.prototxt").write_text(text)
+    net = message_class(_TABLE, "caffe", "NetParameter", "proto2")()
+    for name, arrays in blobs.items():
+        layer = net.layer.add(name=name)
+        for blob in arrays:
+            layer.blobs.add(**{field: blob.ravel().tolist()}).shape.dim.extend(blob.shape)
+    (folder / "m.caffemodel").write_bytes(net.SerializeToString())
+    files = (str(folder / name) for name in ("m.prototxt", "m", "m.caffemodel"))
+    Converter().convert(FmkType.CAFFE, *files)
+    return folder / "m.mindir"
+
+
+PART = X[:, :3, :4, :3]
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "v", "result"),
+    [
+        ("Crop", "", X[:, :, :4, :3], X[:, :, :4, :3]),
+        ("Crop", "crop_param { offset: 1 }", X[:, :, :4, :3], X[:, :, 1:5, 1:4]),
+        ("Crop", "crop_param { axis: 1 offset: 1 offset: 2 offset: 0 }", PART, X[:, 1:, 2:, :3]),
+        ("Crop", "crop_param { axis: 3 offset: 2 }", PART, X[..., 2:]),
+        ("Eltwise", "", S, X + S),
+        ("Eltwise", "eltwise_param { coeff: 1 coeff: 2 }", S, X + 2 * S),
+        ("Eltwise", "eltwise_param { operation: PROD }", S, X * S),
+        ("Eltwise", "eltwise_param { operation: MAX }", 2 * S, np.maximum(X, 2 * S)),
+        ("Scale", "scale_param { axis: 0 bias_term: true }", V[:2], X * V[:2].reshape(-1, 1, 1, 1) + V[0]),
+    ],
+)
+def test_a_layer_of_two_inputs_computes_its_formula(kind, parameters, v, result, tmp_path, run_model):
+    own = f'name: "l" type: "{kind}" bottom: "x" bottom: "v" top: "y" {parameters}'
+    blobs = [np.full(2, V[0])] if kind == "Scale" else []
+    made = network(f"{ports(X, v)} layer {{ {own} }}", tmp_path, {"l": blobs})
+    given = run_model(made, [X, v])
+    np.testing.assert_allclose(given[0], result, rtol=1e-5, atol=1e-5, strict=True)
+
+
+def test_weights_of_float64_become_float32(tmp_path, run_model):
+    text = f'{ports(X)} layer {{ name: "l" type: "Bias" bottom: "x" top: "y" }}'
+    y = run_model(network(text, tmp_path, {"l": [V]}, "double_data"), [X])[0]
+    np.testing.assert_array_equal(y, X + channel(V))
+
+
+def test_layers_of_the_training_are_left_out(tmp_path, run_model):
+    """Each layer adds a power of two, so that a sum says which are there."""
+    phases = [
+        "",
+        "include { phase: TEST }",
+        "include { phase: TRAIN }",
+        "include { phase: TRAIN } include { phase: TEST }",
+        "exclude { phase: TEST }",
+        "exclude { phase: TRAIN }",
+        "include { stage: 'deploy' }",
+    ]
+    layers = [
+        f'layer {{ type: "Power" bottom: "y" top: "y" power_param {{ shift: {1 << i} }} {phase} }}'
+        for i, phase in enumerate(phases)
+    ]
+    text = f'{ports(X)} layer {{ type: "AbsVal" bottom: "x" top: "y" }} {" ".join(layers)}'
+    y = run_model(network(text, tmp_path, {"none": []}), [X])[0]
+    np.testing.assert_allclose(y, X + 0b1101011, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("shapes", "second"), [(1, X), (2, X[:1])])
+def test_an_input_layer_of_two_tops(shapes, second, tmp_path, run_model):
+    """The last shape is that of all further tops."""
+    rows = " ".join(f"shape {{ {' '.join(f'dim: {n}' for n in x.shape)} }}" for x in (X, second)[:shapes])
+    text = f"""
+    layer {{ type: "Input" top: "x" top: "v" input_param {{ {rows} }} }}
+    layer {{ type: "Silence" bottom: "v" }} layer {{ type: "TanH" bottom: "v" top: "unread" }}
+    layer {{ type: "AbsVal" bottom: "x" top: "y" }}
+    """
+    unread, y = run_model(network(text, tmp_path, {"none": []}), [-X, second])
+    np.testing.assert_array_equal(y, X)
+    np.testing.assert_allclose(unread, np.tanh(second), rtol=1e-6, strict=True)
+
+
 def test_an_operand_that_another_layer_makes(tmp_path, run_model):
     """Scale and Bias by a second input, whose dimensions are those from an axis on."""
-    text = """
-    input: "x" input_shape { dim: 2 dim: 4 dim: 6 dim: 5 } input: "v" input_shape { dim: 2 dim: 4 }
-    layer { name: "s" type: "Scale" bottom: "x" bottom: "v" top: "s" scale_param { axis: 0 } }
-    layer { name: "b" type: "Bias" bottom: "x" bottom: "v" top: "b" bias_param { axis: 0 } }
-    layer { name: "e" type: "Eltwise" bottom: "s" bottom: "b" top: "e" }
-    layer { name: "c" type: "Concat" bottom: "e" bottom: "x" top: "c" concat_param { axis: -2 } }
-    layer { name: "d" type: "Concat" bottom: "e" bottom: "x" top: "d" concat_param { concat_dim: 0 } }
-    layer { name: "k" type: "Concat" bottom: "e" bottom: "x" top: "k" }
-    """
-    (tmp_path / "m.prototxt").write_text(text)
-    net = message_class(_TABLE, "caffe", "NetParameter", "proto2")()
-    net.layer.add(name="s")
-    (tmp_path / "m.caffemodel").write_bytes(net.SerializeToString())
-    Converter().convert(
-        FmkType.CAFFE, str(tmp_path / "m.prototxt"), str(tmp_path / "m"), str(tmp_path / "m.caffemodel")
-    )
     v = DICE.normal(size=(2, 4)).astype(np.float32)
+    text = f"""{ports(X, v)}
+    layer {{ name: "s" type: "Scale" bottom: "x" bottom: "v" top: "s" scale_param {{ axis: 0 }} }}
+    layer {{ name: "b" type: "Bias" bottom: "x" bottom: "v" top: "b" bias_param {{ axis: 0 }} }}
+    layer {{ name: "e" type: "Eltwise" bottom: "s" bottom: "b" top: "e" }}
+    layer {{ name: "c" type: "Concat" bottom: "e" bottom: "x" top: "c" concat_param {{ axis: -2 }} }}
+    layer {{ name: "d" type: "Concat" bottom: "e" bottom: "x" top: "d" concat_param {{ concat_dim: 0 }} }}
+    layer {{ name: "k" type: "Concat" bottom: "e" bottom: "x" top: "k" }}
+    """
+    made = network(text, tmp_path, {"s": []})
     beside = v[..., np.newaxis, np.newaxis]
     e = X * beside + (X + beside)
-    for y, axis in zip(run_model(tmp_path / "m.mindir", [X, v]), (2, 0, 1), strict=True):
+    for y, axis in zip(run_model(made, [X, v]), (2, 0, 1), strict=True):
         np.testing.assert_allclose(y, np.concatenate([e, X], axis), rtol=1e-5, atol=1e-6)

@@ -75,16 +75,20 @@ def _message(tokens: Tokenizer, where: str, end: str, depth: int) -> Message:
             continue
         values = message.fields.setdefault(tokens.ConsumeIdentifier(), [])
         tokens.TryConsume(":")
-        if (begin := tokens.token) in _CLOSES:
-            tokens.NextToken()
-            values.append(_message(tokens, where, _CLOSES[begin], depth + 1))
-        elif tokens.TryConsume("["):
-            while not tokens.TryConsume("]"):
-                values.append(_scalar(tokens))
-                tokens.TryConsume(",")
-        else:
-            values.append(_scalar(tokens))
+        if not tokens.TryConsume("["):
+            values.append(_value(tokens, where, depth))
+            continue
+        while not tokens.TryConsume("]"):
+            values.append(_value(tokens, where, depth))
+            tokens.TryConsume(",")
     return message
+
+
+def _value(tokens: Tokenizer, where: str, depth: int) -> Message | bool | int | float | str:
+    if (begin := tokens.token) not in _CLOSES:
+        return _scalar(tokens)
+    tokens.NextToken()
+    return _message(tokens, where, _CLOSES[begin], depth + 1)
 
 
 def _scalar(tokens: Tokenizer) -> bool | int | float | str:
