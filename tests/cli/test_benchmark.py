@@ -222,3 +222,108 @@ def test_a_flag_without_effect_says_why(capsys, flag: str, reason: str) -> None:
     check(parser().parse_args(["--modelFile=m.ms", flag]))
     name = flag.partition("=")[0]
     assert f"benchmark: {name} has no effect: {reason}" in capsys.readouterr().err
+
+
+@pytest.fixture
+def opened(monkeypatch) -> list[tuple]:
+    """The arguments with which models are opened; none is."""
+    seen = []
+
+    def build(_, path, kind, context, config, dec_key=b""):
+        seen.append((path, kind, context, config, dec_key))
+        raise ArgumentValueError("seen")
+
+    monkeypatch.setattr("pinnace.Model.build_from_file", build)
+    return seen
+
+
+def test_flags_reach_the_context(capsys, opened, tmp_path) -> None:
+    flags = "--numThreads=3", "--interOpParallelNum=2", "--cpuBindMode=2", "--cpuCoreList=0,1", "--enableFp16"
+    (tmp_path / "groups.json").touch()
+    benchmark(capsys, "--modelFile=m.mindir", *flags, f"--GroupInfoFile={tmp_path}/groups.json")
+    benchmark(capsys, "--modelFile=m.mindir", "--cpuBindMode=0")
+    (_, _, context, _, _), (_, _, plain, _, _) = opened
+    cpu = context.cpu
+    assert (cpu.thread_num, cpu.inter_op_parallel_num, cpu.thread_affinity_mode) == (3, 2, 2)
+    assert (cpu.thread_affinity_core_list, cpu.precision_mode) == ([0, 1], "preferred_fp16")
+    assert context.group_info_file == f"{tmp_path}/groups.json"
+    assert (plain.target, plain.cpu.thread_num, plain.cpu.precision_mode) == (["cpu"], 2, "enforce_fp32")
+    assert (plain.cpu.thread_affinity_mode, plain.cpu.thread_affinity_core_list) == (0, [])
+    assert benchmark(capsys, "--modelFile=m", "--cpuCoreList=0,x")[2].startswith(
+        "benchmark: cpuCoreList: 'x'"
+    )
+
+
+@pytest.mark.parametrize(("device", "precision"), [("GPU", "preferred_fp16"), ("Ascend", "")])
+def test_the_number_of_a_device_is_a_flag_or_else_a_variable(
+    capsys, opened, monkeypatch, device: str, precision: str
+) -> None:
+    flags = "--modelFile=m.mindir", f"--device={device}", "--enableFp16"
+    benchmark(capsys, *flags)
+    monkeypatch.setenv(f"{device.upper()}_DEVICE_ID", "3")
+    benchmark(capsys, *flags)
+    benchmark(capsys, *flags, "--deviceId=0", "--rankId=1")
+    contexts = [getattr(context, device.lower()) for _, _, context, _, _ in opened]
+    assert [one.device_id for one in contexts] == [0, 3, 0]
+    assert {one.precision_mode for one in contexts} == {precision}
+    if device == "Ascend":
+        assert [one.rank_id for one in contexts] == [0, 0, 1]
+    monkeypatch.setenv(f"{device.upper()}_DEVICE_ID", "first")
+    assert "DEVICE_ID: 'first' is not a whole number" in benchmark(capsys, *flags)[2]
+
+
+def test_the_kind_of_a_model_is_its_suffix_and_its_key_is_hexadecimal(capsys, opened) -> None:
+    for name in ("m.ms", "M.ONNX", "m.mindir", "m"):
+        benchmark(capsys, f"--modelFile={name}", "--decryptKey=00ff", "--configFile=c.ini")
+    assert [(path, kind.name, config, key) for path, kind, _, config, key in opened] == [
+        ("m.ms", "MINDIR_LITE", "c.ini", b"\x00\xff"), ("M.ONNX", "ONNX", "c.ini", b"\x00\xff"),
+        ("m.mindir", "MINDIR", "c.ini", b"\x00\xff"), ("m", "MINDIR", "c.ini", b"\x00\xff"),
+    ]  # fmt: skip
+    assert "must be hexadecimal digits" in benchmark(capsys, "--modelFile=m", "--decryptKey=x")[2]
+    shapes = "--enableParallelPredict", "--inputShapes=1", "--decryptKey=00"
+    assert "opens no encrypted models" in benchmark(capsys, "--modelFile=m", *shapes)[2]
+
+
+def test_a_profile_has_a_row_for_each_node_and_operator(capsys) -> None:
+    flags = "--loopCount=4", "--warmUpLoopCount=1", "--inputShapes=5,3", "--timeProfiling"
+    lines = benchmark(capsys, f"--modelFile={DENSE}", *flags)[1].splitlines()
+    titles = [place for place, line in enumerate(lines) if line.startswith(("opName", "opType"))]
+    for place, end in zip(titles, [titles[1] - 1, len(lines) - 2], strict=True):
+        assert lines[place - 1] == "-" * 73
+        assert lines[place].split("\t")[1].strip() == "avg(ms)"
+        rows = [[cell.strip() for cell in line.split("\t")] for line in lines[place + 1 : end]]
+        assert sum(float(share) for _, _, share, _, _ in rows) == pytest.approx(1, abs=1e-4)
+        for _, mean, _, calls, total in rows:
+            assert int(calls) % 4 == 0
+            assert float(mean) == pytest.approx(float(total) / 4, abs=2e-6)
+
+
+def test_inputs_and_outputs_are_shown_beside_what_is_expected(files, capsys) -> None:
+    inputs, expected = files
+    flags = f"--modelFile={ADD}", f"--inDataFile={inputs}", f"--benchmarkDataFile={expected}"
+    out = benchmark(capsys, *flags)[1]
+    x, _ = (np.fromfile(file, np.float32) for file in inputs.split(","))
+    shown = expected.read_text(encoding="utf-8").splitlines()[1].split()
+    assert f"MarkAccuracy\nInData 0: {' '.join(f'{value:g}' for value in x[:20])} \nInData 1: " in out
+    assert f"Data of node sum : {' '.join(f'{float(value):g}' for value in shown[:50])} \n" in out
+    assert f"{'=' * 55}\n" in out
+    assert "Mean cosine" not in out
+    np.full_like(x, np.inf).tofile(inputs.partition(",")[0])
+    code, out, err = benchmark(capsys, *flags)
+    assert code == 255
+    assert "Run MarkAccuracy error: -1\n" in out
+    assert "Output tensor has nan or inf data, compare fail\nError in CompareData\n" in err
+    expected.write_text(f"sum 3 4 3 5\n{' '.join(shown)}\n", encoding="utf-8")
+    message = "Shape of mslite output(3,4,5,) and shape source model output(4,3,5,) are different: sum"
+    assert message in benchmark(capsys, *flags)[2]
+
+
+def test_a_small_bias_is_shown_as_none(files, capsys) -> None:
+    inputs, expected = files
+    name, values = expected.read_text(encoding="utf-8").splitlines()
+    for factor, shown in ((1 + 5e-8, "0"), (1.001, "0.0999001")):
+        wrong = np.array(values.split(), float) * factor
+        expected.write_text(f"{name}\n{' '.join(map(repr, wrong.tolist()))}\n", encoding="utf-8")
+        flags = f"--inDataFile={inputs}", f"--benchmarkDataFile={expected}"
+        out = benchmark(capsys, f"--modelFile={ADD}", *flags)[1]
+        assert re.search(r"node/tensor sum : (\S+)%", out)[1][:8] == shown[:8]

@@ -142,7 +142,7 @@ class Tests:
 
 
 def _names(contexts: Iterable[str]) -> list[str]:
-    return sorted({context.partition("|")[0] for context in contexts if "::" in context})
+    return sorted({context.rpartition("|")[0] for context in contexts if "::" in context})
 
 
 def _words(change: Change) -> set[str]:
