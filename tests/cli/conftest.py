@@ -66,6 +66,7 @@ def pinnace(monkeypatch, capsys, tmp_path_factory):
     monkeypatch.setenv("PINNACE_LOG", "")
     for place, name in _OF_THE_LOG:
         monkeypatch.setattr(place, name, getattr(place, name))
+    monkeypatch.setattr(sys.modules["__main__"], "__package__", "")  # else `python -m pytest` is in usages
 
     def call(*arguments):
         monkeypatch.setattr("sys.argv", ["pinnace", *map(str, arguments)])

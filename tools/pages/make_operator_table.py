@@ -119,7 +119,9 @@ def line(row: Primitive, seen: Evidence) -> str:
     dialect = "both" if shared(row) else row.dialect.value
     golden = min(seen.files, key=lambda name: ("(" in name, len(name), name), default="") or renaming(row)
     if not golden:
-        golden = _OF_CUSTOM if row.name.startswith("Custom:") else _MISSING[row.name]
+        golden = _OF_CUSTOM if row.name.startswith("Custom:") else _MISSING.get(row.name, "")
+    if not golden:
+        sys.exit(f"{row.name}: no model in tests/data uses it, and _MISSING in this file does not say why")
     types = ", ".join(sorted(seen.types))
     return f"| {row.name} | {dialect} | {row.family} | {lowered_to(row)} | {types} | {golden} |\n"
 

@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from pinnace.options.table import Engine
+
 LIST = "N[,N...]"
 
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A .mindir, .ms or .onnx file.")]
@@ -109,7 +111,7 @@ RunsEach = Annotated[
 WarmUp = Annotated[
     int, typer.Option(min=0, metavar="N", help="Predictions before each measurement, not counted.")
 ]
-Provider = Annotated[Literal["automatic", "onnxruntime", "openvino"], typer.Option(help="The engine.")]
+Provider = Annotated[Literal["automatic", Engine], typer.Option(help="The engine.")]
 Precision = Annotated[Literal["enforce_fp32", "preferred_fp16"], typer.Option(help="The precision.")]
 Profile = Annotated[bool, typer.Option("--profile", help="Show which operators take the time.")]
 TraceFile = Annotated[

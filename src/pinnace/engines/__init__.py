@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pinnace.engines.choice import by_default
 from pinnace.engines.protocol import Engine
 from pinnace.errors import DeviceUnavailableError
-from pinnace.options.devices import ENGINES
+from pinnace.options.table import ENGINES
 from pinnace.options.target import Target
 from pinnace.tensors.device_memory import DeviceMemory
 

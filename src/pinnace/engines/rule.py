@@ -60,16 +60,14 @@ def candidates(
     threads = target.threads or max(1, usable_core_count() // target.parallel_requests)
     if target.fewer_threads and facts.are_few:
         threads = 1
-    lean = Choice("onnxruntime", target.precision, threads, "by rule: ")
-    if "openvino" not in providers:
+    lean = Choice(target.provider or "onnxruntime", target.precision, threads, "by rule: ")
+    if target.provider or "openvino" not in providers:
         return [lean._replace(why="" if target.provider or target.prefer == MEMORY else "the only engine")]
     packed = lean._replace(provider="openvino")
     half = target.precision == HALF
     computes_half = half and bool(sixteen_bit_type())
     # Without 16-bit arithmetic the engine gets the request, and warns that it stays in fp32.
     plain = lean._replace(precision=FP32) if computes_half else lean
-    if target.provider:
-        return [packed._replace(why="")]
     if not facts.is_fixed:
         return [lean._replace(why="by rule: its shapes are not fixed")]
     if facts.are_few:

@@ -8,10 +8,8 @@ from pinnace.errors import warn
 from pinnace.options.arguments import check_32_bits, check_type, count, ints, one_of, text
 from pinnace.options.launcher import launched
 from pinnace.options.setting import Options, given, setting
-from pinnace.options.table import ASCEND_PRECISION
+from pinnace.options.table import ASCEND_PRECISION, ENGINES
 
-ENGINES = ("onnxruntime", "openvino")
-"""Engines of the CPU, by their provider names."""
 FP16, FP32 = "preferred_fp16", "enforce_fp32"
 _AFFINITY = {0: "none", 1: "fastest cores first", 2: "slowest cores first"}
 
@@ -75,7 +73,7 @@ class CPU(DeviceOptions):
 
     provider: str = setting(
         "cpu_provider", one_of("", *ENGINES), "",
-        'Name of the engine: "onnxruntime" or "openvino"; "" leaves the choice to Pinnace.',
+        f"Name of the engine: {' or '.join(ENGINES)}; '' leaves the choice to Pinnace.",
     )  # fmt: skip
     thread_num: int = setting(
         "cpu_thread_num", count, 0,

@@ -8,12 +8,16 @@ page on dynamic shapes with TensorRT, the seeds), except [runner] and [distribut
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from pinnace.options.values import BATCHES, DIMS, NAMED_SHAPES, RANGES, Number, TextFormat, Words
 
 PLACES = ("cpu", "cuda", "tensorrt", "ascend", "simulated gpu", "simulated ascend")
 """Kinds of target that options distinguish."""
+
+Engine = Literal["onnxruntime", "openvino"]
+ENGINES: tuple[Engine, ...] = get_args(Engine)
+"""Engines of the CPU, by their provider names, which are those of their packages."""
 
 EVERYWHERE = frozenset(PLACES)
 NOWHERE: frozenset[str] = frozenset()
@@ -339,7 +343,7 @@ CONTEXT: Mapping[str, Option] = {
         "binds the threads to these cores", EVERYWHERE - _SIMULATED, _OWN_CORES
     ),
     "cpu.precision_mode": Option("`preferred_fp16`: 16 bits if the CPU computes in them", _CPU, _OWN),
-    "cpu.provider": Option("the engine: `onnxruntime` or `openvino`", _CPU, _OWN),
+    "cpu.provider": Option(f"the engine: `{'` or `'.join(ENGINES)}`", _CPU, _OWN),
     "gpu.device_id": Option("number of the card", _GPU, but=CHOSEN),
     "gpu.precision_mode": Option(
         "`preferred_fp16`: float16 with TensorRT, TF32 with CUDA, the CPU's 16 bits if simulated",
