@@ -2,6 +2,7 @@
 
 import io
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -189,3 +190,72 @@ def test_a_changed_byte_is_an_error(mode):
         decrypt(memoryview(changed), KEY, mode, "x")
     with pytest.raises(ModelFormatError, match="ends at byte"):
         decrypt(memoryview(whole[:-1]), KEY, mode, "x")
+
+
+class Asked:
+    """A converter that notes what it is asked for, and converts nothing."""
+
+    summary = SimpleNamespace(
+        files=["a", "b"], nodes_before=9, nodes=5, bytes_before=900, bytes=450, precision="FP16",
+        error=0.01234, likeness="close",
+    )  # fmt: skip
+
+    def __init__(self, trust=False):
+        self.trust = trust
+
+    def convert(self, *files):
+        self.files = files
+
+
+def test_flags_of_converter_lite_are_attributes_of_the_converter(monkeypatch, capsys):
+    made = []
+    monkeypatch.setattr("pinnace.Converter", lambda **trust: made.append(Asked(**trust)) or made[-1])
+    least = ["--fmk=CAFFE", "--modelFile=m.prototxt", "--outputFile=o"]
+    main(least)
+    main([
+        *least, "--weightFile=w", "--configFile=c", "--inputDataType=FLOAT", "--outputDataType=UINT8",
+        "--fp16=on", "--decryptKey=00", "--decryptMode=AES-CBC", "--inputShape=x:1,3;y:2",
+        "--inputDataFormat=NHWC", "--encryptKey=11", "--infer=true", "--device=Ascend",
+        "--saveType=MINDIR_LITE", "--trust=true", "--optimize=none",
+    ])  # fmt: skip
+    main(
+        [*least, "--encryptKey=11", "--encryption=false", "--inputDataType=INT8", "--outputDataType=FLOAT16"]
+    )
+    plain, full, open_ = map(vars, made)
+    assert plain == {
+        "trust": False, "input_shape": {}, "weight_fp16": False, "infer": False, "optimize": "general",
+        "save_type": ModelType.MINDIR, "decrypt_key": "", "decrypt_mode": "AES-GCM", "encrypt_key": "",
+        "enable_encryption": False, "files": (FmkType.CAFFE, "m.prototxt", "o", "", ""),
+    }  # fmt: skip
+    assert full == {
+        "trust": True, "input_shape": {"x": [1, 3], "y": [2]}, "weight_fp16": True, "infer": True,
+        "optimize": "none", "save_type": ModelType.MINDIR_LITE, "decrypt_key": "00",
+        "decrypt_mode": "AES-CBC", "encrypt_key": "11", "enable_encryption": True, "device": "Ascend",
+        "files": (FmkType.CAFFE, "m.prototxt", "o", "w", "c"), "input_format": Format.NHWC,
+        "input_data_type": DataType.FLOAT32, "output_data_type": DataType.UINT8,
+    }  # fmt: skip
+    assert (open_["enable_encryption"], open_["encrypt_key"]) == (False, "11")
+    assert (open_["input_data_type"], open_["output_data_type"]) == (DataType.INT8, DataType.FLOAT16)
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    assert first == "a, b: 9 nodes became 5, 900 bytes 450, FP16, error 0.012; on the samples close"
+    assert second == "CONVERT RESULT SUCCESS:0"
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "message"),
+    [
+        ([], 168, "Flag missing: fmk, modelFile, outputFile"),  # -600 in 8 bits
+        (["--fmk=ONNX", "--modelFile=m"], 168, "Flag missing: outputFile"),
+        (["--fmk=KERAS", "--modelFile=m", "--outputFile=o"], 168, "invalid choice: 'KERAS'"),
+        (["--fmk=ONNX", "--modelFile=m", "--outputFile=o", "--inputShape=x"], 255, "inputShape: "),
+        (["--fmk=ONNX", "--modelFile=none.onnx", "--outputFile=o"], 255, "none.onnx"),
+    ],
+)
+def test_exit_codes_of_converter_lite_are_mindspore_lites(capsys, flags, code, message):
+    with pytest.raises(SystemExit) as ended:
+        main(flags)
+    told = capsys.readouterr()
+    assert ended.value.code == code
+    assert message in told.err
+    assert ("Flags Init failed. Ret: -600" in told.err) is (code == 168)
+    assert ("Convert failed. Ret: -1" in told.out) is (code == 255)

@@ -132,3 +132,43 @@ def test_a_plot_of_batches_counts_their_rows_and_one_load_is_no_curve():
     assert drawn.counted == "rows"
     assert drawn.throughputs == {"batch 10, 1 thread, 4 clients": [(2, 1234.5)]}
     assert drawn.points == {}
+
+
+def test_json_of_a_report_has_all_that_was_measured():
+    place = Setting(Case(), 2, 3)
+    runs = [[Step("a", "Conv", 0.0, 3000.0), Step("b", "Add", 3000.0, 1000.0)] for _ in range(2)]
+    measured = report(
+        Row(place, ALONE), Row(Setting(Case(), 2, 3, clients=4), SERVED),
+        Row(Setting(Case(), 2, 3, rate=50.0), ARRIVED), inputs=[{"name": "x"}], profiled=Profile(runs),
+        builds=[Build("first", True, 5.0)],
+        accuracy=Accuracy([Closeness("y", float("inf"), float("nan"))], 0.5, 0.75),
+    )  # fmt: skip
+    found = measured.as_json()
+    rows = [found.pop(name) for name in ("latency", "throughput", "arrivals")]
+    assert [len(row) for row in rows] == [1, 1, 1]
+    assert [row[0]["per_second"] for row in rows] == [800.0, 123.45, 49.0]
+    profile = found.pop("profile")
+    assert profile["runs"] == 2
+    assert [one["name"] for one in profile["operators"]] == ["Conv", "Add"]
+    assert [(one["name"], one["operator"], one["calls"]) for one in profile["nodes"]] == [
+        ("a", "Conv", 2),
+        ("b", "Add", 2),
+    ]
+    assert found == {
+        "model": "dir/net.onnx", "inputs": [{"name": "x"}], "engine": "onnxruntime 1",
+        "precision": "float32", "machine": "a CPU",
+        "build": [{"name": "first", "compiled": True, "milliseconds": 5.0}],
+        "accuracy": {
+            "outputs": [{"name": "y", "relative_error": "inf", "cosine": "nan"}], "relative_error": "inf",
+            "cosine": "nan", "threshold": 0.5, "cosine_threshold": 0.75, "passed": False,
+        },
+    }  # fmt: skip
+    empty = report().as_json()
+    assert (empty["accuracy"], empty["profile"], empty["latency"], empty["build"]) == (None, None, [], [])
+
+
+def test_a_profile_shows_the_20_nodes_that_take_longest(capsys):
+    steps = [Step(f"n{i}", "Add", 1e5 * i, 1000.0 * (30 - i)) for i in range(25)]
+    lines = printed(report(profiled=Profile([steps])), capsys)
+    assert "profile of 1 runs by node, ms, 20 of 25" in lines
+    assert [line.split()[-1] for line in lines[-20:]] == [f"n{i}" for i in range(20)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from PIL import Image
 from pinnace import DataType, Format, Tensor
 from pinnace.cli import inputs
 from pinnace.cli.inputs import Pictures, assign, feed
-from pinnace.errors import ArgumentValueError
+from pinnace.cli.opening import batched, context_for
+from pinnace.errors import ArgumentValueError, ConfigError
 
 
 def tensor(shape=(2, 3), dtype=DataType.FLOAT32, name="x"):
@@ -164,3 +166,23 @@ def test_a_picture_is_divided_by_255_and_needs_one_place(pixels):
         with pytest.raises(ArgumentValueError, match="give --size"):
             fed(path, shape)
     assert fed(path, (1, 3, -1, -1), pictures=Pictures(size=(2, 5))).array.shape == (1, 3, 2, 5)
+
+
+def test_a_batch_is_the_first_dimension_of_the_inputs_that_leave_it_free():
+    shapes = {"x": [-1, 3], "y": [2, -1], "z": []}
+    free, fixed, scalar = (SimpleNamespace(name=name, shape=shape) for name, shape in shapes.items())
+    assert batched([free, fixed, scalar], {}, 5) == {"x": (5, 3)}
+    assert batched([free], {"x": (1, 7)}, 5) == {"x": (5, 7)}
+    with pytest.raises(ArgumentValueError, match="--batch 5: no input has a free first dimension"):
+        batched([fixed, scalar], {}, 5)
+
+
+def test_settings_of_a_command_are_those_of_the_context(tmp_path):
+    (tmp_path / "c.ini").touch()
+    context = context_for(3, tmp_path / "c.ini", 2, "openvino", "preferred_fp16")
+    assert (context.target, context.cpu.thread_num, context.cpu.provider) == (["cpu"], 3, "openvino")
+    assert (context.cpu.precision_mode, context.parallel.workers_num) == ("preferred_fp16", 2)
+    assert context.parallel.config_path == str(tmp_path / "c.ini")
+    assert (context_for(1).parallel.workers_num, context_for(1).parallel.config_path) == (1, "")
+    with pytest.raises(ConfigError, match="there is no such file"):
+        context_for(1, tmp_path / "none.ini")
