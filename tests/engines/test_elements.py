@@ -2,6 +2,7 @@
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
@@ -228,9 +229,98 @@ def test_trials_see_memory_that_nobody_wrote():
     ],
 )
 def test_what_has_elements_in_every_run(nodes, filled):
-    import onnx_ir as ir
-
     graph = ir.serde.deserialize_model(
         onnx.load_from_string(model(nodes, {"x": ["n", "c", "l"]}, {**NUMBERS}))
     )
     assert (graph.graph.outputs[0] in NonEmpty(graph)) == filled
+
+
+FILLED = [
+    "y = Identity(x)", "y = Neg(x)", "y = Concat <axis = 0> (none, x)", "y = Concat <axis = 0> (x, none)",
+    "y = Slice(x, zero, one, zero, one)", "s = Shape <end = 1> (x) y = Slice(x, zero, s, zero)",
+    "y = Slice(f, one, two, one)", "y, z = Split <axis = 1> (f, pair)", "y, z = Split(x, pair)",
+    "y, z = Split <axis = 1, num_outputs = 2> (f)", "s = Size(x) y = Range(n0, s, n1)", "y, z = TopK(x, one)",
+    "s = Shape(x) y = Expand(x, s)", "s = Shape(x) t = Mul(s, s) y = Expand(x, t)", "y = Tile(x, ones)",
+    "s = Shape(x) t = Mul(s, minus) y = Expand(x, t)", "s = Shape(x) t = Add(s, s) y = ConstantOfShape(t)",
+    "s = Shape(x) t = Max(s, one) y = ConstantOfShape(t)", "s = Shape(x) t = Min(s, one) y = Expand(x, t)",
+    "s = Shape(x) t = Concat <axis = 0> (s, one) y = ConstantOfShape(t)",
+    "s = Shape(x) t = Gather(s, one) y = ConstantOfShape(t)",
+    "s = Shape(x) t = Cast <to = 7> (s) y = ConstantOfShape(t)", "s = Shape(k) t = Where(c, s, one) "
+    "y = ConstantOfShape(t)",
+    "t = ConstantOfShape <value = int64[1] {2}> (k) y = Expand(x, t)", "y = OneHot(k, n3, values)",
+    "y = Pad(x, pads)", "y = Resize(x, , same)", "s = Shape(x) y = Resize(x, , , s)",
+    "y = AveragePool <kernel_shape = [1]> (x)", "y = AveragePool <kernel_shape = [4]> (t4)",
+    "y = MaxPool <kernel_shape = [3], pads = [1,1]> (x)", "y = Conv(f, w)",
+    'y = MaxPool <kernel_shape = [9], auto_pad = "SAME_UPPER"> (x)',
+    "s = Shape <end = 1> (x) t = Concat <axis = 0> (two, s) r = Reshape(x, t) y = Slice(r, one, two, zero)",
+]  # fmt: skip
+NOT_FILLED = [
+    "y = Identity(none)", "y = Neg(none)", "y = Concat <axis = 0> (none, none)",
+    "y = Slice(none, zero, one, zero)", "y = Slice(x, zero, one, zero, minus)",
+    "y = Slice(x, zero, minus, zero)", "y = Slice(x, zero, k, zero)", "y = Slice(f, four, nine, one)",
+    "y = Slice(f, one, two, zero)", "y, z = Split(x, holes)", "y, z = Split(none, pair)",
+    "y, z = Split <num_outputs = 2> (x)", "y, z = Split <num_outputs = 2> (f)",
+    "s = Size(none) y = Range(n0, s, n1)", "s = Size(x) y = Range(n1, s, n1)",
+    "s = Size(x) y = Range(n0, s, minus_n)", "y, z = TopK(x, k)", "y, z = TopK(none, one)",
+    "y = Expand(none, k)", "y = Expand(x, k)", "y = Tile(x, hole)", "y = Tile(none, ones)",
+    "s = Shape(none) y = ConstantOfShape(s)", "s = Shape(x) t = Sub(s, one) y = ConstantOfShape(t)",
+    "s = Shape(x) t = Add(s, minus) y = ConstantOfShape(t)", "s = Shape(x) t = Max(s, k) y = Expand(x, t)",
+    "s = Shape(x) t = Concat <axis = 0> (s, zero) y = ConstantOfShape(t)",
+    "s = Shape(k) t = Where(c, s, k) y = ConstantOfShape(t)",
+    "s = Shape(k) t = Where(c, k, s) y = ConstantOfShape(t)",
+    "s = Size(x) t = Cast <to = 6> (s) u = Cast <to = 7> (t) y = Range(n0, u, n1)",
+    "t = ConstantOfShape(k) y = Expand(x, t)",
+    "t = ConstantOfShape <value = int64[1] {0}> (k) y = Expand(x, t)",
+    "y = OneHot(k, n, values)", "y = OneHot(k, minus_n, values)", "t = Cast <to = 7> (none) "
+    "y = OneHot(t, n3, values)",
+    "y = Pad(x, cuts)", "y = Pad(x, k)", "y = Pad(none, pads)", "y = Resize(x, , half)",
+    "y = Resize(x, , , k)", "y = Resize(none, , same)", "y = AveragePool <kernel_shape = [2]> (x)",
+    "y = AveragePool <kernel_shape = [5]> (t4)", "y = AveragePool <kernel_shape = [1]> (none)",
+    "y = MaxPool <kernel_shape = [3], pads = [1,0]> (x)", "y = Conv(f, wide)",
+    "y = MaxPool <kernel_shape = [2], dilations = [2], pads = [1,0]> (x)",
+    'y = MaxPool <kernel_shape = [9], auto_pad = "VALID"> (x)', "y = Unique(none)", "y = Compress(x, c)",
+    "s = Shape <end = 1> (x) t = Concat <axis = 0> (zero, s) r = Reshape(x, t) y = Slice(r, one, two, zero)",
+    "s = Shape <end = 1> (x) t = Concat <axis = 0> (pair, s) r = Reshape(x, t) y = Slice(r, one, two, two)",
+]  # fmt: skip
+"""Values `y` that have elements in every run, and that may lack them, as `none` may, a part of x."""
+
+
+@pytest.mark.parametrize(
+    ("body", "filled"), [*((body, True) for body in FILLED), *((body, False) for body in NOT_FILLED)]
+)
+def test_operators_that_give_elements_to_all_results(body, filled):
+    vectors = {"zero": [0], "one": [1], "two": [2], "four": [4], "nine": [9], "minus": [-1], "pair": [2, 2]}
+    vectors |= {"holes": [2, 0], "ones": [1, 1, 1], "hole": [1, 0, 1]}
+    vectors |= {"pads": [0, 0, 1, 0, 0, 0], "cuts": [0, 0, 0, 0, 0, -1]}
+    numbers = {"n0": 0, "n1": 1, "n3": 3, "minus_n": -1}
+    constants = [f"int64[{len(v)}] {name} = {{{','.join(map(str, v))}}}" for name, v in vectors.items()]
+    constants += [f"int64 {name} = {{{number}}}" for name, number in numbers.items()]
+    constants += ["float[2] values = {0,1}", "float[3] same = {1,1,1}", "float[3] half = {1,1,0.5}"]
+    graph = onnx.parser.parse_model(
+        f"""<ir_version: 10, opset_import: ["": 21]>
+        g (float[n,c,l] x, float[n,4,l] f, float[n,c,4] t4, int64[k] k, int64 n, bool[1] c, float[3,4,1] w,
+            float[3,4,2] wide) => (y) <{", ".join(constants)}> {{
+            none = Slice(x, zero, k, zero) {body}
+        }}"""
+    )
+    found = ir.from_proto(graph)
+    assert (found.graph.outputs[0] in NonEmpty(found)) == filled
+
+
+@pytest.mark.parametrize(
+    ("call", "filled"),
+    [
+        ("Slice <axes = [1], starts = [1], ends = [2]> (f)", True),
+        ("Slice <axes = [0], starts = [1], ends = [2]> (f)", False),
+        ("Slice <starts = [1,1,1], ends = [2,2,2]> (f)", False),
+        ("Pad <pads = [0,0,0,0,0,1]> (f)", True),
+        ("Pad <pads = [0,0,0,0,0,-1]> (f)", False),
+        ("Pad(f)", False),
+        ("Split <axis = 1> (f)", True),
+        ("Split(f)", False),
+    ],
+)
+def test_attributes_of_old_operator_sets_tell_what_has_elements(call, filled):
+    text = f'<ir_version: 4, opset_import: ["": 9]> g (float[n,4,l] f) => (y) {{ y, z = {call} }}'
+    found = ir.from_onnx_text(text if "Split" in call else text.replace("y, z", "y"))
+    assert (found.graph.outputs[0] in NonEmpty(found)) == filled

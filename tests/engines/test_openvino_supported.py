@@ -1,9 +1,12 @@
 """The forms of operators that OpenVINO gets, and those beside them, which it computes differently."""
 
+import re
+
 import onnx
 import onnx_ir as ir
 import pytest
 
+from pinnace.engines.openvino import supported
 from pinnace.engines.openvino.supported import unsupported
 
 IMAGE = "float[1,2,8,8] x"
@@ -137,6 +140,78 @@ FORMS = [
     (ROWS, "y = Min(x)", ""),
     (ROWS, "y = Sum(x)", ""),
     ("float[4,6] x, float[4,6] z", "", "y = Max(x, z)"),
+    (NUMBERS, "y = Max(x)", "y = Max(x, z)"),
+    (NUMBERS, "y = Min(x)", "y = Min(x, z)"),
+    (NUMBERS,
+     "k = Constant <value = int64[1] {-1}> () a = Shape(z) y = CumSum(a, k)",
+     "k = Constant <value = int64[1] {1}> () a = Shape(z) y = CumSum(a, k)"),
+    (ROWS, "k = Constant <value = float[1] {1.0}> () y = CumSum(x, k)", ""),
+    ("int8[4] x", "y = Cast <to = 1> (x)", "k = Constant <value = int8[2] {1,2}> () y = Cast <to = 1> (k)"),
+    (ROWS, "y = Cast <to = 16> (x)", "y = Cast <to = 9> (x)"),
+    (ROWS, "y = Cast <to = 10, saturate = 0> (x)", "y = Cast <to = 10, saturate = 1> (x)"),
+    (ROWS, 'y = Einsum <equation = "ab->ba"> (x)', 'y = Einsum <equation = "ab,ab->a"> (x, x)'),
+    ("float[1,1,8,8,8] x, float[1,1,3,3,3] w", "", "y = Conv(x, w)"),
+    ("float[1,1,8,8,8] x, float[2,1,3,3,3] w", "", "y = Conv <dilations = [1,1,2]> (x, w)"),
+    ("float[1,2,8,8] x, float[2,2,3,3] w",
+     "y = ConvTranspose <output_shape = [16,16]> (x, w)",
+     'y = ConvTranspose <auto_pad = "NOTSET"> (x, w)'),
+    (IMAGE,
+     "y, i = MaxPool <kernel_shape = [3,3], dilations = [1,1]> (x)",
+     "y = MaxPool <kernel_shape = [3,3], dilations = [1,1], strides = [4,4]> (x)"),
+    (IMAGE,
+     'y, i = MaxPool <kernel_shape = [3,3], auto_pad = "VALID"> (x)',
+     'y = MaxPool <kernel_shape = [3,3], auto_pad = "VALID"> (x)'),
+    ("float[1,2,8,8] x, float[2] z", "", "y, u, v, s, t = BatchNormalization(x, z, z, z, z)", 8),
+    ("float[4,6] x, float[6] z",
+     "y, m = LayerNormalization(x, z) u = Neg(m)",
+     "y, m = LayerNormalization(x, z)"),
+    ("float[2,3,5] x", "y = Softmax(x)", "y = Softmax <axis = 2> (x)", 12),
+    (ROWS, "", "y = Softmax(x)", 12),
+    ("float[7,4] x",
+     "y, u = Split <num_outputs = 2, axis = 0> (x)",
+     "k = Constant <value = int64[2] {3,4}> () y, u = Split <axis = 0> (x, k)"),
+    (ROWS, "", "y = Unsqueeze <axes = [0]> (x)", 12),
+    (IMAGE,
+     "k = Constant <value = int64[8] {0,0,1,1,0,0,1,1}> () y = Pad(x, k) z = MaxPool <kernel_shape = "
+      '[2,2], auto_pad = "SAME_UPPER"> (y)',
+     "k = Constant <value = int64[8] {0,0,1,1,0,0,1,1}> () y = Pad(x, k) z = MaxPool <kernel_shape = "
+      '[2,2], auto_pad = "NOTSET"> (y)'),
+    ("float[2] x", "", "k = Constant <value = float[1,2] {2.0,3.0}> () y = Add(x, k)"),
+    ("float x, float[1] s, float t", "y = QuantizeLinear(x, s)", "y = QuantizeLinear(x, t)"),
+    ("uint8 x",
+     "k = Constant <value = float[1] {0.5}> () y = DequantizeLinear(x, k)",
+     "k = Constant <value = float {0.5}> () y = DequantizeLinear(x, k)"),
+    ("float[4,6] x, int64[4,6,1] i", "y = GatherElements(x, i)", ""),
+    ("float[4,6] x, int64[2,6] i", "y = GatherElements <axis = 1> (x, i)", "y = GatherElements(x, i)"),
+    ("float[1,4,4] x, float[1,4,4] v", "", "a = MatMul(x, v) y = Transpose <perm = [0,2,1]> (a)"),
+    ("float[1,4,4] x", "", "s = Softmax(x) y = Transpose <perm = [0,2,1]> (s)"),
+    ("int64[4] x",
+     "k = Constant <value = int64[1] {2147483648}> () y = Equal(x, k)",
+     "k = Constant <value = int64[1] {2147483647}> () y = Equal(x, k)"),
+    ("int64[4] x",
+     "k = Constant <value = int64[2] {-2147483649,0}> () y = Concat <axis = 0> (x, k)",
+     "k = Constant <value = int64[2] {-2147483648,0}> () y = Concat <axis = 0> (x, k)"),
+    ("int64[4] x", "", "k = Constant <value = int64[1] {9223372036854775807}> () y = Less(x, k)"),
+    (ROWS,
+     "k = Constant <value = int64[1] {0}> () y = Slice(x, k, k)",
+     "k = Constant <value = int64[1] {0}> () e = Constant <value = int64[1] {1}> () y = Slice(x, k, e)"),
+    (ROWS, "y = Relu <kind = 1> (x)", "y = Relu(x)"),
+    (ROWS, "y = Relu()", ""),
+    (ROWS, "y = MatMul(x)", ""),
+    ("bool[4] x, float[4] z", "y = Where(x, , z)", "y = Where(x, z, z)"),
+    (ROWS, "y = Concat(x, x)", "y = Concat <axis = -1> (x, x)"),
+    (ROWS, "", "k = Constant <value = float {6.0}> () y = Clip(x, , k)"),
+    ("float[0,4] x", "y = Relu(x)", ""),
+    ("int8[4] x, bool[4] c", "", "a = Concat <axis = 0> (x, x) b = Where(c, c, c) y = Cast <to = 6> (b)"),
+]  # fmt: skip
+
+# Calls in which all inputs but x come from shapes and constants; OpenVINO reads these before the first run.
+READ_BEFORE = [
+    "Reshape(x, sides)", "Slice(x, one, four, one, one)", "Split(x, four)", "Squeeze(row, zero)",
+    "Expand(x, sides)", "Unsqueeze(x, one)", "Tile(x, sides)", "Pad(x, sides, number, one)",
+    "Resize(x, numbers, numbers)", "Resize(x, , , sides)", "ScatterND(x, place, row)", "Trilu(x, one)",
+    "ReduceMax(x, one)", "ReduceMean(x, one)", "ReduceL2(x, one)", "ReduceSum(x, one)",
+    "ConstantOfShape(sides)",
 ]  # fmt: skip
 
 # Calls of integers and booleans that OpenVINO computes in float32, in 32 bits, or with other dimensions.
@@ -174,3 +249,43 @@ def test_types_in_which_it_computes_differently_are_refused(kind, call):
 @pytest.mark.parametrize("operator", ["Strange", "TopK", "Scan", "LRN", "Unique", "Hardmax"])
 def test_an_operator_that_is_not_listed_is_refused(operator):
     assert operator in refused(ROWS, f"y = {operator}(x)")
+
+
+def test_operators_of_other_domains_are_refused():
+    text = '<ir_version: 10, opset_import: ["": 21, "mine": 1]> g (float[4] x) => (y) { y = mine.Relu(x) }'
+    assert unsupported(ir.from_onnx_text(text))
+
+
+@pytest.mark.parametrize("call", READ_BEFORE)
+def test_what_is_read_before_the_first_run_is_no_input(call):
+    constants = """<int64[1] zero = {0}, int64[1] one = {1}, int64[1] four = {4}, int64[2] sides = {4,6},
+        int64[1,1] place = {0}, float number = {0}, float[2] numbers = {1,1}>"""
+
+    def is_refused(call):
+        text = f"""<ir_version: 10, opset_import: ["": 21]>
+            g (float[4,6] x, float[1,6] row, int64[2] c) => (y) {constants} {{ y = {call} }}"""
+        return bool(unsupported(ir.from_onnx_text(text)))
+
+    assert not is_refused(call)
+    for name in re.findall("zero|one|four|sides|place|numbers?", call):
+        assert is_refused(re.sub(rf"\b{name}\b", "c", call))
+
+
+@pytest.mark.parametrize(
+    ("kind", "weight", "overflows"),
+    [("int8", 64, False), ("int8", -64, False), ("int8", 65, True), ("int8", -65, True),
+     ("uint8", 192, False), ("uint8", 64, False), ("uint8", 193, True), ("uint8", 63, True)],
+)  # fmt: skip
+def test_weights_of_eight_bits_are_refused_where_their_sums_overflow(kind, weight, overflows, monkeypatch):
+    def is_refused(activation):
+        text = f"""<ir_version: 10, opset_import: ["": 21]> g (float[1,1] x) => (y)
+            <{kind}[1,1] w = {{{weight}}}, float s = {{0.1}}, uint8 z = {{128}}> {{
+                {activation} v = DequantizeLinear(w, s) y = MatMul(a, v)
+            }}"""
+        return bool(unsupported(ir.from_onnx_text(text)))
+
+    quantized = "q = QuantizeLinear(x, s, z) a = DequantizeLinear(q, s, z)"
+    for on_this_processor in (True, False):
+        monkeypatch.setattr(supported, "sums_of_bytes_overflow", lambda there=on_this_processor: there)
+        assert is_refused(quantized) == (overflows and on_this_processor)
+        assert not is_refused("a = Relu(x)")

@@ -47,7 +47,7 @@ def graph_of(inputs: str, nodes: str, **weights: tuple[int, ...]) -> ir.Graph:
     graph = ir.from_onnx_text(text).graph
     for name, shape in weights.items():
         value = next(v for node in graph for v in node.inputs if v is not None and v.name == name)
-        value.const_value = ir.tensor(np.zeros(shape, np.float32))
+        value.const_value = ir.tensor(np.broadcast_to(np.float32(0), shape))
         value.shape = ir.Shape(shape)
         graph.register_initializer(value)
     return graph
@@ -147,3 +147,169 @@ def test_channels_that_fill_no_blocks_and_silu_decide_with_avx512(there):
     nodes = "e = Gather(table, ids) a = MatMul(e, w) s = Sigmoid(a) y = Mul(a, s)"
     graph = graph_of("int64[1,128] ids", nodes, table=(9, 1024), w=(1024, 1024))
     assert chosen(graph)[0] == "onnxruntime"
+
+
+def is_small(inputs: str, nodes: str, **weights: tuple[int, ...]) -> bool:
+    """True if a model gets one thread, which small models do."""
+    target = Target(threads=2, fewer_threads=True)
+    return candidates(graph_of(inputs, nodes, **weights), target, BOTH)[0].threads == 1
+
+
+@pytest.mark.parametrize(
+    ("inputs", "rows"),
+    [
+        ("int64[1,{}] x", "tokens"),
+        ("int64[{}] x", "tokens"),
+        ("int32[1,{}] x, int64[1,200] z", "tokens, of the shortest input"),
+        ("float[{},8] x", "samples"),
+        ("float[{},1] x", "samples of one number"),
+        ("float[1,{},8] x", "steps"),
+        ("float[1,8,{},1] x", "pixels"),
+        ("float[{},8] x, float[3,8] z", "samples of the longest input"),
+        ("float[{},8] x, float z", "samples, not numbers"),
+        ("float[{},8] x, int64[1,2,8] z", "samples: integers of three dimensions are no tokens"),
+    ],
+)
+def test_rows_of_products_are_those_of_the_inputs(inputs, rows):
+    """A weight of 20,000 numbers is multiplied two million times by 100 rows, which is small."""
+    nodes = "a = Cast <to = 1> (x) y = MatMul(a, w)"
+    for count, small in ((100, True), (101, False)):
+        assert is_small(inputs.format(count), nodes, w=(100, 200)) == small, rows
+
+
+@pytest.mark.parametrize(
+    ("inputs", "nodes", "weights", "small"),
+    [
+        ("float[1,8] x", "y = MatMul(x, w)", {"w": (2, 10**6)}, True),
+        ("float[1,8] x", "y = MatMul(x, w)", {"w": (3, 666667)}, False),
+        ("float[1,8] x", "y = Gemm(x, w, v)", {"w": (2, 10**6), "v": (9,)}, True),
+        ("float[1,8] x, float[3,666667] z", "y = MatMul(x, z)", {}, False),  # by its inputs
+        ("float[1,8] x, float[1,8] z", "y = MatMul(x, z)", {}, True),
+        ("float[1,1,8] x", "y = GRU(x, w, r, b)", {"w": (1, 10**6), "r": (1, 10**6), "b": (9,)}, True),
+        ("float[1,1,8] x", "y = LSTM(x, w, r)", {"w": (1, 10**6), "r": (1, 10**6 + 1)}, False),
+        ("float[1,1,8] x", "y = RNN(x, w, r)", {"w": (1, 10**6 + 1), "r": (1, 10**6)}, False),
+        ("float[20000] x", "y = Neg(x)", {}, True),
+        ("float[20001] x", "y = Neg(x)", {}, False),
+        ("float[10000] x, float[10001] z", "y = Neg(x)", {}, False),
+        ("bool x", "y = If(x) <then_branch = g () => (float[1] a) { a = Constant <value_float = 1.0> () }, "
+         "else_branch = g () => (float[1] b) { b = Constant <value_float = 1.0> () }>", {}, False),
+    ],
+)  # fmt: skip
+def test_two_million_multiplications_are_small(inputs, nodes, weights, small):
+    assert is_small(inputs, nodes, **weights) == small
+
+
+def on(monkeypatch, *features: str) -> None:
+    for module in (rule, processor):
+        monkeypatch.setattr(module, "features", lambda: frozenset(features))
+
+
+def network(*kernels: tuple[int, ...], size: int = 32, **weights: tuple[int, ...]) -> ir.Graph:
+    """Convolutions, whose kernels are in groups where they have a fifth number, and products."""
+    nodes, given = ["a0 = Identity(x)"], dict(weights)
+    for i, (*kernel, groups) in enumerate(kernels):
+        nodes.append(f"a{i + 1} = Conv <group = {groups}> (a{i}, k{i})")
+        given[f"k{i}"] = tuple(kernel)
+    nodes += [f"p{name} = MatMul(a0, {name})" for name in weights]
+    return graph_of(f"float[1,3,{size},{size}] x", " ".join((*nodes, f"y = Relu(a{len(kernels)})")), **given)
+
+
+WHOLE, PATCHES = (64, 64, 3, 3, 1), (64, 3, 16, 16, 1)
+
+
+@pytest.mark.parametrize(
+    ("kernels", "engine"),
+    [
+        ([WHOLE] * 3 + [(64, 8, 3, 3, 8)], "onnxruntime"),  # a quarter is in narrow groups
+        ([WHOLE] * 2 + [(64, 8, 3, 3, 8)], "openvino"),
+        ([(64, 15, 3, 3, 4)], "openvino"),
+        ([(64, 2, 3, 3, 32)], "openvino"),
+        ([(64, 16, 3, 3, 4)], "onnxruntime"),
+        ([(64, 1, 3, 3, 64)], "onnxruntime"),
+        ([(8, 128, 1, 1, 1), (16, 16, 1, 1, 1)], "onnxruntime"),  # 1024 of 1280 weights are in odd channels
+        ([(8, 129, 1, 1, 1), (16, 16, 1, 1, 1)], "openvino"),
+        ([(128, 8, 1, 1, 1)], "openvino"),
+        ([(64, 4, 3, 3, 1)], "onnxruntime"),  # channels of an image fill no block anywhere
+        ([(64, 5, 3, 3, 1)], "openvino"),
+        ([(72, 1, 3, 3, 72), (64, 64, 1, 1, 1)], "onnxruntime"),
+        ([(32, 32, 1, 3, 3, 1)], "onnxruntime"),
+        ([(32, 32, 2, 2, 2, 1)], "openvino"),
+    ],
+)
+def test_kernels_decide_with_avx512(kernels, engine, monkeypatch):
+    on(monkeypatch, "avx2", "avx512f")
+    assert chosen(network(*kernels))[0] == engine
+
+
+@pytest.mark.parametrize(
+    ("patches", "width", "engine"),
+    [(1, 500, "onnxruntime"), (1, 501, "openvino"), (4, 501, "openvino"), (5, 501, "onnxruntime")],
+)
+def test_transformers_of_images_have_a_row_for_each_patch(patches, width, engine, monkeypatch):
+    """400 patches of 256 pixels are multiplied by 250,000 weights, or a few more."""
+    on(monkeypatch, "avx2", "avx512f")
+    assert chosen(network(*[PATCHES] * patches, size=320, w=(500, width)))[0] == engine
+
+
+@pytest.mark.parametrize(
+    ("rows", "weights", "features", "engine"),
+    [
+        (100, 10**6, (), "onnxruntime"),
+        (17, 5882353, (), "openvino"),  # 100,000,001
+        (4, 3 * 10**7, (), "openvino"),
+        (4, 3 * 10**7, ("amx_bf16",), "onnxruntime"),
+        (5, 3 * 10**7, ("amx_bf16",), "openvino"),
+    ],
+)
+def test_a_hundred_million_multiplications_are_large(rows, weights, features, engine, monkeypatch):
+    on(monkeypatch, "avx2", "avx512f", *features)
+    graph = graph_of(f"int64[1,{rows}] ids", "e = Cast <to = 1> (ids) y = MatMul(e, w)", w=(1, weights))
+    assert chosen(graph)[0] == engine
+
+
+@pytest.mark.parametrize(
+    ("rows", "weights", "form"),
+    [(2, 2 * 10**6, ""), (2, 2 * 10**6 + 1, "weights16"), (4, 3 * 10**6, "weights16"), (5, 3 * 10**6, "")],
+)
+def test_up_to_four_rows_take_the_time_to_read_weights(rows, weights, form, there):
+    graph = graph_of(f"int64[1,{rows}] ids", "e = Cast <to = 1> (ids) y = MatMul(e, w)", w=(1, weights))
+    assert chosen(graph, precision=HALF)[2] == form
+
+
+def quantized(integers: int, floats: int, operator: str) -> ir.Graph:
+    """So many convolutions or products of integers, and of floats."""
+    nodes = ["a0 = DequantizeLinear(x, s)", "v = DequantizeLinear(q, s)"]
+    nodes += [f"a{i + 1} = {operator}(a0, {'v' if i < integers else 'w'})" for i in range(integers + floats)]
+    shape = (32, 32, 3, 3) if operator == "Conv" else (1500, 1500)
+    image = "uint8[1,32,9,9] x" if operator == "Conv" else "uint8[1,1500] x"
+    return graph_of(image, " ".join((*nodes, "y = Relu(a1)")), s=(1,), q=shape, w=shape)
+
+
+@pytest.mark.parametrize(
+    ("integers", "floats", "operator", "features", "engine"),
+    [
+        (1, 1, "Conv", (), "onnxruntime"),
+        (2, 1, "Conv", (), "openvino"),
+        (2, 1, "MatMul", (), "onnxruntime"),
+        (1, 1, "MatMul", ("amx_int8",), "onnxruntime"),
+        (2, 1, "MatMul", ("amx_int8",), "openvino"),
+    ],
+)
+def test_most_must_be_of_integers(integers, floats, operator, features, engine, monkeypatch):
+    on(monkeypatch, "avx2", *features)
+    for overflow in (False, True):
+        monkeypatch.setattr(rule, "sums_of_bytes_overflow", lambda answer=overflow: answer)
+        found = chosen(quantized(integers, floats, operator))[0]
+        assert found == ("onnxruntime" if overflow else engine)
+
+
+def test_without_avx2_nothing_was_measured(monkeypatch):
+    on(monkeypatch, "asimd")
+    assert chosen(network((32, 32, 2, 2, 2, 1)))[0] == "onnxruntime"
+
+
+def test_the_reason_is_told_where_nobody_chose():
+    graph = products(4, 16)
+    for target, why in ({}, "the only engine"), ({"provider": "onnxruntime"}, ""), ({"prefer": "memory"}, ""):
+        (only,) = candidates(graph, Target(**target), ["onnxruntime"])
+        assert only.why == why
