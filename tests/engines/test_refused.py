@@ -112,3 +112,113 @@ def test_a_pool_without_channels_is_of_no_images_unless_places_are_read(read):
     if not read:
         session = ort.InferenceSession(ir.to_proto(model).SerializeToString())
         assert session.run(None, {"x": np.zeros((1, 0, 4, 4), "f")})[0].shape == (1, 0, 2, 2)
+
+
+@pytest.mark.parametrize("shape", [(2, 6, 5), (2, 6, 4, 5), (2, 6, 2, 3, 4)])
+@pytest.mark.parametrize(
+    ("factor", "offset", "attributes", "left"),
+    [
+        ([1, 2, 3, 4, 5, 6], [6, 5, 4, 3, 2, 1], "num_groups = 3, epsilon = 0.5", {"Mul": 1, "Add": 1}),
+        ([1] * 6, [1] * 6, "num_groups = 2", {"Add": 1}),
+        ([2] * 6, [0] * 6, "num_groups = 6", {"Mul": 1}),
+        ([1] * 6, [0] * 6, "num_groups = 1", {}),
+    ],
+)
+@pytest.mark.parametrize("free", ["", "n", "nhwd"])
+def test_norms_of_groups(shape, factor, offset, attributes, left, free):
+    sizes = [name if name in free else str(n) for name, n in zip("nchwd", shape, strict=False)]
+    constants = ", ".join(
+        f"float[6] {name} = {{{','.join(map(str, numbers))}}}"
+        for name, numbers in (("f", factor), ("o", offset))
+    )
+    text = f"""g (float[{",".join(sizes)}] x) => (y) <{constants}>
+    {{ y = GroupNormalization <{attributes}> (x, f, o) }}"""
+    x = np.random.default_rng(7).normal(size=shape).astype("f")
+    operators, (given,), (expected,) = both(text, {"x": x})
+    assert operators["InstanceNormalization"] == 1
+    assert {name: operators[name] for name in ("Mul", "Add") if operators[name]} == left
+    np.testing.assert_allclose(given, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_norm_of_groups_in_float64_stays():
+    head = HEAD.format(opset=21)
+    model = ir.from_onnx_text(
+        f"""{head} g (double[2,6,5] x, double[6] f, double[6] o) => (y) {{
+            y = GroupNormalization <num_groups = 3> (x, f, o)
+        }}"""
+    )
+    rewrite(model)
+    assert [node.op_type for node in model.graph] == ["GroupNormalization"]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("y = Softplus(x)", lambda x: np.logaddexp(0, x)),
+        ("y = Mish(x)", lambda x: x * np.tanh(np.logaddexp(0, x))),
+    ],
+)
+def test_curves_are_exact_far_from_zero(body, expected):
+    x = np.array([[-100, -20, -5, -1, 0, 1e-3, 0.7, 5, 19, 21, 100]], np.float32)
+    operators, (given,), _ = both(f"g (float[1,11] x) => (float[1,11] y) {{ {body} }}", {"x": x})
+    assert not {"Softplus", "Mish"} & operators.keys()
+    np.testing.assert_allclose(given, expected(x.astype(np.float64)), rtol=TOLERANCE, atol=1e-30)
+
+
+def test_a_mish_in_float16_stays():
+    model = ir.from_onnx_text(f"{HEAD.format(opset=21)} g (float16[4] x) => (y) {{ y = Mish(x) }}")
+    rewrite(model)
+    assert [node.op_type for node in model.graph] == ["Mish"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "conv"),
+    [
+        ("float[1,1,9]", "Conv <auto_pad = SAME, strides = [3]>"),
+        ("float[1,1,w]", "Conv <auto_pad = SAME, strides = [1]>"),
+    ],
+)
+def test_windows_that_fill_their_steps_keep_their_automatic_padding(shape, conv):
+    conv = conv.replace("SAME", '"SAME_UPPER"')
+    text = f"{HEAD.format(opset=21)} g ({shape} x, float[1,1,3] w) => (y) {{ y = {conv} (x, w) }}"
+    model = ir.from_onnx_text(text)
+    rewrite(model)
+    assert "auto_pad" in model.graph.node(0).attributes
+
+
+@pytest.mark.parametrize("same", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize(("length", "kernel", "stride"), [(9, 1, 2), (8, 1, 3), (7, 2, 4), (8, 2, 3)])
+def test_convolutions_whose_steps_are_wider_than_their_windows(same, length, kernel, stride):
+    conv = f'Conv <auto_pad = "{same}", strides = [{stride}]>'
+    text = f"g (float[1,1,{length}] x, float[1,1,{kernel}] w) => (y) {{ y = {conv} (x, w) }}"
+    random = np.random.default_rng(8)
+    inputs = {name: random.normal(size=(1, 1, n)).astype("f") for name, n in (("x", length), ("w", kernel))}
+    _, (given,), (expected,) = both(text, inputs)
+    np.testing.assert_allclose(given, expected, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    ("zero", "kind"), [("int8 z = {5}", "UINT8"), ("uint8 z = {5}", "UINT8"), ("int16 z = {5}", "INT16")]
+)
+def test_steps_of_int8_alone_are_shifted(zero, kind, monkeypatch):
+    text = f"""{HEAD.format(opset=21)} g (float[3,8] x) => (float[3,8] y) <float s = {{0.02}}, {zero}>
+    {{ q = QuantizeLinear(x, s, z)  y = DequantizeLinear(q, s, z) }}"""
+    for machine, expected in ("x86_64", kind), ("aarch64", "INT8" if zero.startswith("int8") else kind):
+        monkeypatch.setattr("platform.machine", lambda machine=machine: machine)
+        model = ir.from_onnx_text(text)
+        rewrite(model)
+        (node,) = (node for node in model.graph if node.op_type == "QuantizeLinear")
+        assert node.inputs[2].dtype.name == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "body"),
+    [("1,0,4", "GlobalAveragePool(x)"), ("2,0,4,4", "AveragePool <kernel_shape = [2,2]> (x)")],
+)
+def test_pools_without_channels_have_results_without_channels(shape, body):
+    x = np.zeros(tuple(map(int, shape.split(","))), np.float32)
+    model = ir.from_onnx_text(f"{HEAD.format(opset=21)} g (float[{shape}] x) => (y) {{ y = {body} }}")
+    rewrite(model)
+    session = ort.InferenceSession(ir.to_proto(model).SerializeToString())
+    (given,) = session.run(None, {"x": x})
+    assert given.shape == (*x.shape[:2], *([1] if "Global" in body else [3, 3]))

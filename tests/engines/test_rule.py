@@ -208,7 +208,7 @@ def network(*kernels: tuple[int, ...], size: int = 32, **weights: tuple[int, ...
     """Convolutions, whose kernels are in groups where they have a fifth number, and products."""
     nodes, given = ["a0 = Identity(x)"], dict(weights)
     for i, (*kernel, groups) in enumerate(kernels):
-        nodes.append(f"a{i + 1} = Conv <group = {groups}> (a{i}, k{i})")
+        nodes.append(f"a{i + 1} = Conv {f'<group = {groups}>' if groups > 1 else ''} (a{i}, k{i})")
         given[f"k{i}"] = tuple(kernel)
     nodes += [f"p{name} = MatMul(a0, {name})" for name in weights]
     return graph_of(f"float[1,3,{size},{size}] x", " ".join((*nodes, f"y = Relu(a{len(kernels)})")), **given)
@@ -231,6 +231,7 @@ WHOLE, PATCHES = (64, 64, 3, 3, 1), (64, 3, 16, 16, 1)
         ([(128, 8, 1, 1, 1)], "openvino"),
         ([(64, 4, 3, 3, 1)], "onnxruntime"),  # channels of an image fill no block anywhere
         ([(64, 5, 3, 3, 1)], "openvino"),
+        ([(64, 64, 5, 5, 1)], "onnxruntime"),
         ([(72, 1, 3, 3, 72), (64, 64, 1, 1, 1)], "onnxruntime"),
         ([(32, 32, 1, 3, 3, 1)], "onnxruntime"),
         ([(32, 32, 2, 2, 2, 1)], "openvino"),
@@ -282,7 +283,9 @@ def quantized(integers: int, floats: int, operator: str) -> ir.Graph:
     nodes += [f"a{i + 1} = {operator}(a0, {'v' if i < integers else 'w'})" for i in range(integers + floats)]
     shape = (32, 32, 3, 3) if operator == "Conv" else (1500, 1500)
     image = "uint8[1,32,9,9] x" if operator == "Conv" else "uint8[1,1500] x"
-    return graph_of(image, " ".join((*nodes, "y = Relu(a1)")), s=(1,), q=shape, w=shape)
+    return graph_of(
+        image, " ".join((*nodes, "y = Relu(a1)")), s=(1,), q=shape, **({"w": shape} if floats else {})
+    )
 
 
 @pytest.mark.parametrize(
@@ -293,6 +296,7 @@ def quantized(integers: int, floats: int, operator: str) -> ir.Graph:
         (2, 1, "MatMul", (), "onnxruntime"),
         (1, 1, "MatMul", ("amx_int8",), "onnxruntime"),
         (2, 1, "MatMul", ("amx_int8",), "openvino"),
+        (1, 0, "MatMul", ("amx_int8",), "openvino"),
     ],
 )
 def test_most_must_be_of_integers(integers, floats, operator, features, engine, monkeypatch):

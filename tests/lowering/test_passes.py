@@ -93,6 +93,38 @@ def test_a_product_stays_whose_other_order_is_not_cheaper():
     assert [node.inputs[0].name for node in model.graph] == ["a", "x"]
 
 
+@pytest.mark.parametrize(
+    ("left", "right", "last", "cheaper"),
+    [
+        ("256,8", "8,256", "256,8", False),  # 1 << 20 multiplications
+        ("256,8", "8,256", "256,9", True),
+        ("128,64", "64,128", "128,64", False),  # half of 1 << 21
+        ("129,64", "64,129", "129,64", True),
+        ("2,256,4", "2,4,256", "2,256,4", False),  # twice 1 << 19
+        ("3,256,4", "3,4,256", "3,256,4", True),
+        ("2,256,8", "2,8,256", "256,9", False),  # matrices of which one is for all
+        ("2,256,8", "8,256", "2,256,9", False),
+        ("256,8", "8,256", "256", False),  # a vector
+    ],
+)
+def test_the_order_of_products_goes_by_their_multiplications(left, right, last, cheaper):
+    model = ir.from_onnx_text(
+        f"""{HEAD} g (float[{left}] a, float[{right}] b, float[{last}] c) => (y) {{
+            x = MatMul(a, b)  y = MatMul(x, c)
+        }}"""
+    )
+    rewrite(model)
+    assert [node.inputs[0].name for node in model.graph] == (["b", "a"] if cheaper else ["a", "x"])
+
+
+def test_a_product_that_something_else_reads_stays():
+    graph = """g (float[300,8] a, float[8,300] b, float[300,8] c) => (float[300,8] y, float[300,300] x)
+    { x = MatMul(a, b)  y = MatMul(x, c) }"""
+    model = ir.from_onnx_text(f"{HEAD}\n{graph}")
+    rewrite(model)
+    assert [node.inputs[0].name for node in model.graph] == ["a", "x"]
+
+
 POOL = """g (float[1,{channels},13,10] x) => (float[1,{channels},{rows},{columns}] y)
 {{ y = AveragePool <kernel_shape = [3,2], {attributes}> (x) }}"""
 
@@ -133,7 +165,22 @@ def test_average_pools_that_no_convolution_is(attributes, size):
     assert [node.op_type for node in model.graph] == ["AveragePool"]
 
 
-@pytest.mark.parametrize(("channels", "attributes"), [(16, "strides = [1,1]"), (5, "ceil_mode = 1")])
+@pytest.mark.parametrize(
+    ("size", "kernel", "operator"),
+    [("9,9", "7,7", "Conv"), ("9,12", "5,10", "AveragePool"), ("9", "3", "AveragePool")],
+)
+def test_average_pools_of_large_windows_and_other_dimensions_stay(size, kernel, operator):
+    shape = f"1,5,{size}"
+    y = ",".join("abcd"[: shape.count(",") + 1])
+    node = f"AveragePool <kernel_shape = [{kernel}]> (x)"
+    given = rewritten(f"g (float[{shape}] x) => (float[{y}] y) {{ y = {node} }}")
+    assert given == {operator: 1}
+
+
+@pytest.mark.parametrize(
+    ("channels", "attributes"),
+    [(16, "strides = [1,1]"), (5, "ceil_mode = 1"), (5, "dilations = [1,1]")],
+)
 def test_other_average_pools_stay(channels, attributes):
     graph = POOL.format(channels=channels, attributes=attributes, rows=11, columns=9)
     assert rewritten(graph) == {"AveragePool": 1}
@@ -172,6 +219,12 @@ def test_sums_of_rows_are_products(operator, axes, keep, dims):
     )
     assert given["MatMul"] == 1
     assert operator not in given
+
+
+@pytest.mark.parametrize(("rows", "operator"), [(1, "ReduceSum"), (2, "MatMul")])
+def test_one_row_is_no_product(rows, operator):
+    text = f"g (float[1,{rows},96] x) => (float[1,96] y) <int64[1] axes = {{1}}> {{"
+    assert rewritten(f"{text} y = ReduceSum <keepdims = 0> (x, axes) }}")[operator] == 1
 
 
 @pytest.mark.parametrize("axes", ["int64[1] axes = {3}", "int64[1,1] axes = {1}"])
@@ -309,6 +362,52 @@ def test_layer_norm_spelled_out(variance, divided):
     assert rewritten(NORM.format(variance=variance, divided=divided)) == {"LayerNormalization": 1}
 
 
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("n = LayerNormalization <axis = -1, epsilon = 0.01> (x, s) y = Add(n, b)", {}),
+        ("n = LayerNormalization <axis = -1, epsilon = 0.01> (x, s) y = Add(b, n)", {}),
+        ("n = LayerNormalization <axis = -1, epsilon = 0.01> (x, ones) y = Mul(n, s)", {}),
+        ("n = LayerNormalization <axis = -1, epsilon = 0.01> (x, ones) y = Mul(s, n)", {}),
+        ("n = LayerNormalization <axis = 1, epsilon = 0.01> (x, whole) y = Add(n, whole)", {}),
+        ("n = LayerNormalization <axis = -1, epsilon = 0.01> (x, s) y = Mul(n, b)", {"Mul": 1}),
+        ("n = LayerNormalization <axis = -1, epsilon = 0.01> (x, twos) y = Mul(n, b)", {"Mul": 1}),
+        ("n = LayerNormalization <axis = -1, epsilon = 0.01> (x, s, b) y = Add(n, b)", {"Add": 1}),
+        ("n = LayerNormalization <axis = -1, epsilon = 0.01> (x, s) y = Add(n, one)", {"Add": 1}),
+        ("n = LayerNormalization <axis = -1, epsilon = 0.01> (x, s) y = Add(n, whole)", {"Add": 1}),
+        ("n = LayerNormalization <axis = -1, epsilon = 0.01> (x, s) z = Neg(n) y = Add(n, b)",
+         {"Add": 1, "Neg": 1}),
+    ],
+)  # fmt: skip
+def test_scales_and_biases_join_a_layer_norm_without_them(body, expected):
+    ones, twos = (",".join([number] * 4) for number in "12")
+    graph = f"""g (float[2,3,4] x, float[4] s, float[4] b, float[3,4] whole) => (float[2,3,4] y)
+    <float[4] ones = {{{ones}}}, float[4] twos = {{{twos}}}, float[1] one = {{1}}> {{ {body} }}"""
+    assert rewritten(graph) == {"LayerNormalization": 1, **expected}
+
+
+@pytest.mark.parametrize(
+    ("axes", "keep", "fused"),
+    [("[-1]", 1, True), ("[2]", 1, True), ("[1]", 1, False), ("[1,2]", 1, False), ("[0]", 1, False)],
+)
+def test_norms_of_old_operator_sets_have_their_axes_in_attributes(axes, keep, fused):
+    graph = f"""g (float[16,16,16] x) => (float[16,16,16] y) <float eps = {{0.001}}> {{
+        m = ReduceMean <axes = {axes}, keepdims = {keep}> (x)  d = Sub(x, m)  s = Mul(d, d)
+        v = ReduceMean <axes = {axes}> (s)  e = Add(v, eps)  r = Sqrt(e)  y = Div(d, r)
+    }}"""
+    assert ("LayerNormalization" in rewritten(graph, 17)) == fused
+
+
+@pytest.mark.parametrize("means", ["1 0", "0 1", "0 0"])
+def test_means_that_lose_their_dimension_are_others(means):
+    first, second = means.split()
+    graph = f"""g (float[16,16,16] x) => (float[16,16,16] y) <float e0 = {{0.001}}, int64[1] last = {{-1}}> {{
+        m = ReduceMean <keepdims = {first}> (x, last)  d = Sub(x, m)  s = Mul(d, d)
+        v = ReduceMean <keepdims = {second}> (s, last)  e = Add(v, e0)  r = Sqrt(e)  y = Div(d, r)
+    }}"""
+    assert "LayerNormalization" not in rewritten(graph)
+
+
 def test_a_norm_of_nothing_stays():
     model = ir.from_onnx_text(
         f"""{HEAD} g (float[2,0] x) => (float[2,0] y) <float eps = {{0.001}}, int64[1] last = {{-1}}> {{
@@ -333,11 +432,19 @@ def test_a_norm_of_other_distances_stays():
         "n = Div(x, r) y = Mul(n, scale)",
     ],
 )
-def test_root_mean_square_norm(body):
+@pytest.mark.parametrize(
+    "mean",
+    [
+        "s = Mul(x, x) m = ReduceMean(s, last)",
+        "s = Pow(x, two) m = ReduceMean(s, last)",
+        "s = ReduceSumSquare(x, last) m = Div(s, size)",
+    ],
+)
+def test_root_mean_square_norm(body, mean):
     assert rewritten(
         f"""g (float[2,9,16] x, float[16] scale) => (float[2,9,16] y)
-        <float eps = {{0.001}}, int64[1] last = {{-1}}> {{
-            s = Mul(x, x) m = ReduceMean(s, last) e = Add(m, eps) r = Sqrt(e) {body}
+        <float eps = {{0.001}}, int64[1] last = {{-1}}, float two = {{2}}, float size = {{16}}> {{
+            {mean} e = Add(m, eps) r = Sqrt(e) {body}
         }}"""
     ) == {"SimplifiedLayerNormalization": 1}
 
@@ -353,6 +460,9 @@ TANH = "{cube} s = Mul(c, small) t = Add(x, s) u = Mul(root, t) f = Tanh(u) r = 
         "a = Div(x, up) f = Erf(a) r = Add(f, one)",
         TANH.format(cube="c = Pow(x, three)"),
         TANH.format(cube="q = Mul(x, x) c = Mul(q, x)"),
+        "a = Mul(down, x) f = Erf(a) r = Add(one, f)",
+        "q = Mul(x, x) c = Mul(x, q) s = Mul(small, c) t = Add(s, x) u = Mul(t, root) f = Tanh(u) "
+        "r = Add(f, one)",
     ],
 )
 def test_gelu_spelled_out(rise, product):
@@ -436,6 +546,22 @@ def test_batch_norm_of_merged_dimensions():
             y = Reshape(n, whole)
         }}"""
     ) == {"BatchNormalization": 1}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "t = Transpose <perm = [0,2,3,1]> (x)  a = Mul(t, s)  y = Add(a, b)",
+        "t = Transpose <perm = [0,2,3,1]> (x)  a = Mul(s, t)  y = Add(a, b)",
+    ],
+)
+def test_scales_of_channels_that_were_moved_last(body):
+    given = rewritten(
+        f"""g (float[1,2,4,5] x) => (float[1,4,5,2] y) <float[2] s = {{1.5,0.5}}, float[2] b = {{0.1,0.2}}> {{
+            {body}
+        }}"""
+    )
+    assert given["BatchNormalization"] == 1
 
 
 def test_scales_of_channels_between_images():
