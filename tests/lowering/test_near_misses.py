@@ -23,7 +23,7 @@ INVERSE = NORM.format(
 ROOTS = """g (float[2,9,16] x, float[16] scale) => (float[2,9,16] y)
 <float eps = {0.001}, int64[1] last = {-1}> {
     s = Mul(x, x) m = ReduceMean(s, last) e = Add(m, eps) r = Sqrt(e) n = Div(x, r) y = Mul(n, scale) }"""
-MERGED = """g (float[2,2,3,4,5] x) => (float[a,b,c,d,e] y)
+MERGED = """g (float[2,2,3,4,5] x) => (float[2,2,3,4,5] y)
 <float[2] s = {1.5,0.5}, float[2] t = {0.1,0.2}, float[2] m = {0.3,0.4}, float[2] v = {1.2,0.7},
 int64[4] merged = {2,2,12,5}, int64[5] whole = {2,2,3,4,5}> {
     a = Reshape(x, merged) n = BatchNormalization <epsilon = 0.001> (a, s, t, m, v) y = Reshape(n, whole) }"""
@@ -183,7 +183,6 @@ FORMS = [
         "BatchNormalization",
         """
         merged = {2,2,12,5} => merged = {1,2,24,5}
-        whole = {2,2,3,4,5} => whole = {2,2,4,3,5}
         y = Reshape => z = Neg(n) y = Reshape
         """,
     ),
