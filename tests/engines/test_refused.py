@@ -222,3 +222,17 @@ def test_pools_without_channels_have_results_without_channels(shape, body):
     session = ort.InferenceSession(ir.to_proto(model).SerializeToString())
     (given,) = session.run(None, {"x": x})
     assert given.shape == (*x.shape[:2], *([1] if "Global" in body else [3, 3]))
+
+
+@pytest.mark.parametrize(
+    "turned", ["t = Transpose <perm = [0,2,1]> (x)", "s = Transpose <perm = [0,2,1]> (x) t = Identity(s)"]
+)
+def test_a_product_of_a_transposed_matrix_and_a_vector(turned):
+    text = f"g (float[2,4,5] x, float[4] w) => (float[2,5] y) {{ {turned} y = MatMul(t, w) }}"
+    random = np.random.default_rng(6)
+    inputs = {"x": random.normal(size=(2, 4, 5)).astype("f"), "w": random.normal(size=4).astype("f")}
+    _, (given,), (expected,) = both(text, inputs)
+    np.testing.assert_allclose(given, expected, rtol=TOLERANCE, atol=TOLERANCE)
+    plain = ir.to_proto(ir.from_onnx_text(f"{HEAD.format(opset=21)}\n{text}")).SerializeToString()
+    (wrong,) = ort.InferenceSession(plain, providers=["CPUExecutionProvider"]).run(None, inputs)
+    assert not np.allclose(wrong, expected), "onnxruntime is right: the rule is no longer needed"

@@ -29,7 +29,7 @@ from pinnace.engines.onnxruntime.rules.refused import (
     log_of_sigmoid,
     of_exact_sigmoid,
     pool_of_nothing,
-    product_of_nothing,
+    product_with_vector,
     reduction_of_nothing,
     resize_of_all_axes,
     same_of_small_windows,
@@ -52,7 +52,7 @@ REFUSED: dict[str, tuple[Rule, ...]] = {
     "DequantizeLinear": (signed_steps,),
     "Div": (of_exact_sigmoid,),
     "Log": (log_of_sigmoid,),
-    "MatMul": (product_of_nothing,),
+    "MatMul": (product_with_vector,),
     "Pow": (of_exact_sigmoid,),
     "Reciprocal": (of_exact_sigmoid,),
     "Resize": (resize_of_all_axes,),
@@ -100,7 +100,7 @@ _SINCE: dict[Rule, int] = {
     gelu: 20,  # there was no Gelu; onnxruntime fuses its own
     layer_norm: 17,  # likewise
     group_norm: 21,  # factors and offsets were those of groups
-    product_of_nothing: 13,  # Squeeze had attributes
+    product_with_vector: 13,  # Squeeze had attributes
     pool_of_nothing: 14,  # a Reshape could not make a dimension of 0
     same_with_holes: 15,  # Pad had attributes, and Shape gave all dimensions
 }

@@ -103,10 +103,15 @@ def pool_of_nothing(b: Builder, node: ir.Node) -> ir.Value | None:
     return b.reshape(y, [b.dim(x, 0), 0, *b.dims(y)[2:]])
 
 
-def product_of_nothing(b: Builder, node: ir.Node) -> ir.Value | None:
-    """MatMul of matrices without rows and a vector, which is refused -> MatMul with a matrix, Squeeze."""
+def product_with_vector(b: Builder, node: ir.Node) -> ir.Value | None:
+    """MatMul with a vector -> MatMul with a matrix, Squeeze.
+
+    Matrices without rows are refused; of transposed ones an optimizer makes a FusedMatMul that is wrong.
+    """
     x, y = node.inputs
-    if x is None or y is None or b.rank(y) != 1 or all(b.shape(x)[:-1]):
+    if x is None or y is None or b.rank(y) != 1:
+        return None
+    if made_by(x, "Cast", "Identity", "Transpose") is None and all(b.shape(x)[:-1]):
         return None
     return b.op("Squeeze", b.op("MatMul", x, b.op("Unsqueeze", y, [1])), [-1])
 
