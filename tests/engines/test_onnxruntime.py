@@ -13,6 +13,7 @@ import onnx
 import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 from tests.waiting import until
 
 from pinnace.building.build import build_model as build
@@ -209,6 +210,20 @@ def test_zeros_before_a_maximum_take_part_in_it():
     (y,) = executable.execution().run([np.full((1, 1, 4, 4), -1, np.float32)])
     # By the definition of Pad: windows that touch the border hold zeros, the inner one only -1.
     assert y.tolist() == [[[[0, 0], [0, -1]]]]
+
+
+def test_a_cubic_resize_shrinks_images_whose_channels_are_last(run_model):
+    resize = 'Resize <mode = "cubic"> (t, , , sizes)'
+    given, turned = "float[1,9,8,4] x", "t = Transpose <perm = [0,3,1,2]> (x)"
+    after = "y = Transpose <perm = [0,2,3,1]> (r)"
+    head = '<ir_version: 10, opset_import: ["": 21]> g'
+    sizes = "<int64[4] sizes = {1, 4, 5, 12}>"
+    last = f"{head} ({given}) => (float[1,5,12,4] y) {sizes} {{ {turned} r = {resize} {after} }}"
+    first = f"{head} (float[1,4,9,8] t) => (float[1,4,5,12] y) {sizes} {{ y = {resize} }}"
+    x = np.random.default_rng(2).normal(size=(1, 9, 8, 4)).astype(np.float32)
+    (y,) = run_model(onnx.parser.parse_model(last).SerializeToString(), [x])
+    (expected,) = ReferenceEvaluator(onnx.parser.parse_model(first)).run(None, {"t": x.transpose(0, 3, 1, 2)})
+    np.testing.assert_allclose(y, expected.transpose(0, 2, 3, 1), rtol=1e-5, atol=1e-5)  # 16 products
 
 
 SIZES = pytest.mark.parametrize("size", [0, 1, 2, 256, 257, 100_000])

@@ -203,10 +203,17 @@ def _captures(node: ir.Node) -> bool:
     return any(s is not None and s.graph is not node.graph and s.op_type != "Constant" for s in sources)
 
 
+def _resizes_by_cubes(every: list[ir.Node]) -> bool:
+    """An optimizer puts channels last before a cubic Resize, whose kernel then refuses to shrink images."""
+    cubic = (n.op_type == "Resize" and n.attributes.get_string("mode", "") == "cubic" for n in every)
+    return any(cubic) and any(n.op_type == "Transpose" for n in every)
+
+
 _WRONG: dict[tuple[str, ...], Callable[[list[ir.Node]], bool]] = {
     ("Pad_Fusion",): _pads_before_pools,
     ("DivMulFusion", "LayerNormFusionL1", "LayerNormFusionL2", "SimplifiedLayerNormFusion"): _adds_dimensions,
     ("QDQPropagationTransformer",): _dequantizes_for_branches,
+    ("TransposeOptimizer_CPUExecutionProvider",): _resizes_by_cubes,
 }
 
 
