@@ -132,12 +132,18 @@ def test_scatter_writes_from_the_index_of_each_batch_on(shape, opset, axis, toke
 
 @pytest.mark.parametrize("engine", BOTH)
 @pytest.mark.parametrize(
-    "flags", [{}, {"transpose_x1": 1}, {"transpose_x2": "true", "transpose_x1": "false"}]
+    "flags",
+    [
+        {},
+        {"transpose_x1": 1},
+        {"transpose_x2": "true", "transpose_x1": "false"},
+        {"transpose_x1": "True", "transpose_x2": "False"},
+    ],
 )
 def test_matmul(engine, flags):
     x1, x2 = arrays(15, (3, 4), (4, 5))
-    first = np.ascontiguousarray(x1.T) if flags.get("transpose_x1") == 1 else x1
-    second = np.ascontiguousarray(x2.T) if flags.get("transpose_x2") else x2
+    first = np.ascontiguousarray(x1.T) if flags.get("transpose_x1") in (1, "True") else x1
+    second = np.ascontiguousarray(x2.T) if flags.get("transpose_x2") == "true" else x2
     (y,) = ran("MatMulV2", {"x1": first, "x2": second}, engine=engine, **flags)
     np.testing.assert_allclose(y, wide(x1) @ wide(x2), **CLOSE)
 
@@ -218,6 +224,9 @@ def test_unsorted_segment_sum(opset):
 
 
 X = arrays(19, (2, 8))[0]
+HIDES, BYTES = np.zeros((2, 2), bool), np.ones((2, 8), np.int8)
+NORM, PRODUCT = {"x": X, "gamma": X[0]}, {"x1": BYTES, "x2": BYTES.T, "scale": X[0, :2]}
+ROTATED = ["q", "k", "gamma_q", "gamma_k", "cos", "sin"]
 ATTENTION = {"query": X[None, None], "key": X[None, None], "value": X[None, None]}
 
 
@@ -269,6 +278,47 @@ ATTENTION = {"query": X[None, None], "key": X[None, None], "value": X[None, None
         ("IncreFlashAttention", ATTENTION, {"num_heads": 1, "block_size": 16}, "argument 'block_size' is 16"),
         ("AscendQuant", {"x": X}, {"scale": 1.0, "sqrt_mode": 1}, "has an attribute 'sqrt_mode' (1)"),
         ("Scatter", {"var": X, "indices": X, "updates": X}, {"reduce": "add"}, "argument 'reduce' is 'add'"),
+        (
+            "Scatter",
+            {"var": X, "indices": X, "updates": X},
+            {"reduce": "update"},
+            "several indices for a batch",
+        ),
+        ("RmsNorm", NORM, {"input_names": ["x", "x"]}, "has two inputs of one name"),
+        ("RmsNorm", NORM, {"input_names": ["x"]}, "has 2 inputs, which its input_names"),
+        ("RmsNorm", NORM, {"input_index": [0]}, "has 2 inputs, which its input_names"),
+        ("RmsNorm", NORM, {"input_index": [0, -1]}, "has 2 inputs, which its input_names"),
+        ("RmsNorm", NORM, {"input_names": "x"}, "has input_names 'x', which is no list of str"),
+        ("RmsNorm", NORM, {"input_index": ["x"]}, "which is no list of int"),
+        ("RmsNorm", NORM, {"results": 3}, "has 3 outputs, but the operator has 2"),
+        (
+            "FusedQKNormRopeBSH",
+            dict.fromkeys(ROTATED, X),
+            {},
+            "its inputs and attributes do not fit together",
+        ),
+        (
+            "PromptFlashAttention",
+            ATTENTION | {"atten_mask": HIDES},
+            {"num_heads": 1, "pre_tokens": 65535},
+            "shows 65535 keys before a query and 0 after it",
+        ),
+        (
+            "PromptFlashAttention",
+            ATTENTION | {"atten_mask": HIDES},
+            {"num_heads": 1, "next_tokens": 1},
+            "keys before a query and 1 after it",
+        ),
+        (
+            "PromptFlashAttention",
+            ATTENTION | {"atten_mask": HIDES[0]},
+            {"num_heads": 1},
+            "a mask of 1 dimensions",
+        ),
+        ("PromptFlashAttention", ATTENTION, {"num_heads": 0}, "do not divide them"),
+        ("AscendQuant", {"x": X}, {"scale": 1.0, "dtype": TensorProto.UINT8}, "stores uint8, but only int8"),
+        ("QuantBatchMatmul", PRODUCT | {"offset": X[0]}, {}, "has an offset other than a constant of 0"),
+        ("QuantBatchMatmul", PRODUCT, {"dtype": TensorProto.INT8}, "results in int8, but only floats"),
     ],
 )
 def test_what_no_test_shows_is_refused_by_name(kind, inputs, attributes, reason):

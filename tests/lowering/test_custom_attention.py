@@ -71,12 +71,13 @@ def test_masks_of_attention_hide_where_they_are_not_zero(opset, dtype, rank):
     np.testing.assert_allclose(y, attended(q, k, v, 0.5, hidden), **HALF)
 
 
-def test_attention_without_a_mask_sees_all_keys():
+@pytest.mark.parametrize("next_tokens", [0, 1, 65536])
+def test_attention_without_a_mask_sees_all_keys(next_tokens):
     q, k, v = arrays(12, (1, 2, 3, 8), (1, 2, 5, 8), (1, 2, 5, 8))
     numbers = {"num_heads": 2, "num_key_value_heads": 2, "scale_value": 0.5, "input_layout": "BNSD"}
     names = {
         "input_names": ["query", "key", "value", "atten_mask"],
-        "next_tokens": 0,
+        "next_tokens": next_tokens,
         "input_index": [0, 1, 2],
     }
     (y,) = ran("PromptFlashAttention", {"query": q, "key": k, "value": v}, **numbers, **names)
@@ -94,8 +95,8 @@ def test_input_index_may_count_places_of_the_names_or_of_the_operator(kind, name
     q, k, v = arrays(13, (1, 2, 3, 8), (1, 2, 3, 8), (1, 2, 3, 8))
     hidden = np.triu(np.ones((1, 3, 3), bool), 1)
     inputs = {"query": q, "key": k, "value": v, "atten_mask": hidden[:, None]}
-    numbers = {"num_heads": 2, "scale_value": 0.5, "input_layout": "BNSD"}
-    (y,) = ran(kind, inputs, input_names=names, input_index=[0, 1, 2, 4], **numbers)
+    numbers = {"num_heads": 2, "scale_value": 0.5, "input_layout": "BNSD", "next_tokens": 65536}
+    (y,) = ran(kind, inputs, pre_tokens=65536, input_names=names, input_index=[0, 1, 2, 4], **numbers)
     np.testing.assert_allclose(y, attended(q, k, v, 0.5, hidden), **CLOSE)
 
 

@@ -75,6 +75,22 @@ def test_recurrent_gated_delta_rule_writes_the_state_of_every_token(accepted):
     np.testing.assert_allclose(states, expected, **HALF)
 
 
+@pytest.mark.parametrize(
+    ("states", "attributes", "message"),
+    [
+        (np.s_[0], {}, "needs a state of 4 dimensions"),
+        (np.s_[:], {"dtype": TensorProto.FLOAT}, "results in float, but only float16 is supported"),
+    ],
+)
+def test_other_states_and_results_are_refused(states, attributes, message):
+    q, k, v, beta, state, g = given(5, 1, 1)
+    inputs = {
+        "query": q, "key": k, "value": v, "beta": beta, "initial_state": state[states],
+        "actual_seq_lengths": np.ones(1, np.int32), "g": g,
+    }  # fmt: skip
+    assert message in refusal("ChunkGatedDeltaRule", inputs, results=2, **attributes)
+
+
 def test_a_decay_of_keys_is_refused_by_name():
     q, k, v, beta, state, g = given(5, 1, 1)
     one = np.ones(1, np.int32)
