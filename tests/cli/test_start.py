@@ -153,6 +153,22 @@ def test_the_library_of_cpp_programs_is_built_with_progress(pinnace, monkeypatch
     assert (pinnace("cpp", "--folder", "here").out, shown) == ("here\n", ["Building the library"])
 
 
+@pytest.mark.parametrize(
+    ("flags", "printed"),
+    [
+        ((), "/lite"), ("--cflags", "-I '/a b'"), ("--ldflags", "-L/x -lmindspore-lite"),
+        (("--cflags", "--ldflags"), "-I '/a b' -L/x -lmindspore-lite"), ("--cmakedir", "/lite/cmake"),
+    ],
+)  # fmt: skip
+def test_options_of_compilers_are_printed_for_a_shell(pinnace, monkeypatch, flags, printed):
+    built = SimpleNamespace(
+        folder="/lite", cmakedir="/lite/cmake", cflags=["-I", "/a b"], ldflags=["-L/x", "-lmindspore-lite"]
+    )
+    monkeypatch.setattr("pinnace.cpp.build.build", lambda folder: built)
+    flags = (flags,) if isinstance(flags, str) else flags
+    assert pinnace("cpp", "--folder", "here", *flags).out == f"{printed}\n"
+
+
 def test_a_build_shows_progress_on_a_terminal(onnx_file, tmp_path):
     path = onnx_file(["Neg x -> y"], ["x float 2"], ["y float 2"])
     command = [sys.executable, "-m", "pinnace", "compile", str(path)]

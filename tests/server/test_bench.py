@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import warnings
 
 import pytest
-from tests.waiting import LIMIT
+
+from pinnace.cli import main
+
+
+@pytest.fixture
+def bench(monkeypatch, capsys):
+    """Call `pinnace bench ARGUMENTS`; return its exit status and what it printed."""
+    monkeypatch.setattr("warnings.showwarning", warnings.showwarning)  # the command sets one
+
+    def call(*arguments):
+        monkeypatch.setattr("sys.argv", ["pinnace", "bench", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code or 0, *capsys.readouterr()
+
+    return call
 
 
 @pytest.mark.parametrize("scheme", ["http", "grpc"])
-def test_a_model_of_a_server_is_measured(serving, simple, scheme):
+def test_a_model_of_a_server_is_measured(serving, simple, scheme, bench):
     server = serving(simple)
     port = server.http_port if scheme == "http" else server.grpc_port
-    command = [sys.executable, "-m", "pinnace", "bench", "simple", "--url", f"{scheme}://127.0.0.1:{port}"]
-    command += ["--clients", "2", "--rate", "20", "--batch", "3", "--runs", "5", "--warm-up", "1", "--json"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
-    assert ended.returncode == 0, ended.stderr
-    report = json.loads(ended.stdout)
+    limits = ["--clients", "2", "--rate", "20", "--batch", "3", "--runs", "5", "--warm-up", "1"]
+    code, out, err = bench("simple", "--url", f"{scheme}://127.0.0.1:{port}", *limits, "--json")
+    assert code == 0, err
+    report = json.loads(out)
+    assert (report["model"], report["engine"]) == ("simple", f"{scheme}://127.0.0.1:{port}")
     assert report["latency"][0]["runs"] == 5
     assert report["throughput"][0]["clients"] == 2
     assert report["arrivals"][0]["requests"] == 5
     assert server.repository.entry("simple").open["1"].counts.served == 2 + 5 + 10 + 5 + 2
-    assert "[3, 16]" in ended.stderr
+    assert err.count("input INPUT0 [3, 16]: no file") == 1
 
 
 @pytest.mark.parametrize(
@@ -35,10 +49,9 @@ def test_a_model_of_a_server_is_measured(serving, simple, scheme):
         ("nothing", "grpc://127.0.0.1:{grpc}", "Request for unknown model"),
     ],
 )
-def test_what_cannot_be_measured_is_one_message(serving, simple, name, url, message):
+def test_what_cannot_be_measured_is_one_message(serving, simple, bench, name, url, message):
     server = serving(simple)
     place = url.format(http=server.http_port, grpc=server.grpc_port, closed=1)
-    command = [sys.executable, "-m", "pinnace", "bench", name, "--url", place]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
-    assert ended.returncode == 1
-    assert message in " ".join(ended.stderr.split())
+    code, out, err = bench(name, "--url", place)
+    assert (code, out) == (1, "")
+    assert message in " ".join(err.split())
