@@ -162,6 +162,15 @@ def spliced(x: np.ndarray, *context: int) -> np.ndarray:
     return np.stack([np.concatenate([x[:, t + c] for c in context], -1) for t in frames], 1)
 
 
+def dynamically(x: np.ndarray) -> np.ndarray:
+    """Numbers after they were stored as ONNX's DynamicQuantizeLinear does."""
+    (stored, step, zero) = ReferenceEvaluator(
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["y", "step", "zero"])
+    ).run(None, {"x": x})
+    return (stored.astype(np.float32) - zero) * step
+
+
+LARGEST = abs(X).max()
 FORMULAS = [
     ("SliceFusion", [MATRIX, [1, 0], [-1, 2]], {}, MATRIX[1:, :2]),
     ("SliceFusion", [MATRIX, np.array([1, 2]), np.array([0, 1])], {}, MATRIX[1:1, 2:3]),
@@ -248,6 +257,20 @@ FORMULAS = [
      + ROW[1:, None, None]),
     ("LayerNormFusion", [X], {"begin_norm_axis": -2, "epsilon": 0.5},
      (X - X.mean((2, 3), keepdims=True)) / np.sqrt(X.var((2, 3), keepdims=True) + 0.5)),
+    ("BatchNorm", [X, 0 * ROW[:3], 1e-5 * ROW[[0, 2, 3]]], {},
+     X / np.sqrt(1e-5 * ROW[[0, 2, 3], None, None] + 1e-5)),
+    ("LayerNormFusion", [0.01 * X], {},
+     0.01 * (X - X.mean(-1, keepdims=True)) / np.sqrt(1e-4 * X.var(-1, keepdims=True) + 1e-5)),
+    ("LpNormalization", [MATRIX], {}, MATRIX / NORM),
+    ("DynamicQuant", [X], {"symmetric": True}, np.round(X / LARGEST * 127) * LARGEST / 127),
+    ("DynamicQuant", [0 * X], {"symmetric": True}, 0 * X),
+    ("DynamicQuant", [X], {}, dynamically(X)),
+    ("DynamicQuant", [MATRIX], {"activation_channel": True, "prefer_axis": 1},
+     np.stack([dynamically(column) for column in MATRIX.T], 1)),
+    ("DynamicQuant", [X[0] - 9], {"activation_channel": True, "prefer_axes": (0, -1)},
+     np.stack([[dynamically(x) for x in part.T] for part in X[0] - 9]).swapaxes(1, 2)),
+    ("DynamicQuant", [MATRIX], {"activation_channel": True, "symmetric": True, "prefer_axis": 0},
+     np.round(MATRIX / abs(MATRIX).max(1)[:, None] * 127) * abs(MATRIX).max(1)[:, None] / 127),
     ("BatchNorm", [X, ROW[:3], ROW[[0, 2, 3]]], {"epsilon": 0.5},
      (X - ROW[:3, None, None]) / np.sqrt(ROW[[0, 2, 3], None, None] + 0.5)),
 ]  # fmt: skip
@@ -287,6 +310,9 @@ LAYERS = [
     ("AvgPoolFusion", [], {"global": True}, "GlobalAveragePool", {}),
     ("DepthToSpace", [], {"block_size": 2}, "DepthToSpace", {"blocksize": 2}),
     ("DepthToSpace", [], {"block_size": 2, "mode": "CRD"}, "DepthToSpace", {"blocksize": 2, "mode": "CRD"}),
+    ("LRN", [], {"depth_radius": 1}, "LRN", {"size": 3, "bias": 1.0, "alpha": 3.0, "beta": 0.5}),
+    ("Resize", [], {"new_height": 9, "new_width": 12, "method": 2}, "Resize",
+     {"coordinate_transformation_mode": "asymmetric", "mode": "cubic"}),
     ("LRN", [], {"depth_radius": 1, "bias": 2.0, "alpha": 0.5, "beta": 0.75},
      "LRN", {"size": 3, "bias": 2.0, "alpha": 1.5, "beta": 0.75}),
     ("FusedBatchNorm", [BIAS[:4], BIAS[1:5], BIAS[2:], BIAS[1:5]], {"epsilon": 0.5},
@@ -387,6 +413,7 @@ def test_tensors_of_a_list_begin_as_zeros():
     array, flow = results("TensorArray", [3], element_shape=(2,), data_type=34)
     np.testing.assert_array_equal(array, np.zeros((3, 2), np.int32))
     np.testing.assert_array_equal(flow, array)
+    assert results("TensorArray", [3], element_shape=(2,))[0].dtype == np.float32
 
 
 def test_parts_of_a_split():
@@ -410,3 +437,40 @@ def test_the_largest_come_first_with_their_places(axis):
     np.testing.assert_array_equal(places, order)
     np.testing.assert_array_equal(values, np.take_along_axis(X[0, 0], order, axis))
     assert places.dtype == np.int32
+
+
+def priors(rows, columns, height, width, sizes, offset) -> np.ndarray:
+    """Corners of boxes (width, height) around the places of a feature map, as SSD's PriorBox has them."""
+    return np.array([
+        [((c + offset) * width / columns - w / 2) / width, ((r + offset) * height / rows - h / 2) / height,
+         ((c + offset) * width / columns + w / 2) / width, ((r + offset) * height / rows + h / 2) / height]
+        for r in range(rows) for c in range(columns) for w, h in sizes
+    ])  # fmt: skip
+
+
+WIDE, HIGH = (4 * 2**0.5, 4 / 2**0.5), (4 / 2**0.5, 4 * 2**0.5)
+
+
+@pytest.mark.parametrize("layout", [Layout.NCHW, Layout.NHWC])
+@pytest.mark.parametrize(("attributes", "image", "sizes", "offset"), [
+    ({}, (12, 16), [(4, 4)], 0.5),
+    ({"aspect_ratios": (2.0, 1.0, 2.0), "max_sizes": (9,)}, (12, 16), [(4, 4), (6, 6), WIDE, HIGH], 0.5),
+    ({"aspect_ratios": (2.0,), "flip": False, "offset": 0.25}, (12, 16), [(4, 4), WIDE], 0.25),
+    ({"image_size_h": 30, "image_size_w": 40}, (30, 40), [(4, 4)], 0.5),
+    ({"step_h": 5.0, "step_w": 7.0}, (10, 21), [(4, 4)], 0.5),
+])  # fmt: skip
+def test_prior_boxes_are_those_of_ssd(attributes, image, sizes, offset, layout):
+    feature, picture = np.zeros((1, 2, 3, 5), np.float32), np.zeros((1, 12, 16, 3), np.float32)
+    if layout is Layout.NCHW:
+        feature, picture = feature.transpose(0, 3, 1, 2), picture.transpose(0, 3, 1, 2)
+    given = [np.ascontiguousarray(feature), np.ascontiguousarray(picture)]
+    boxes = run("PriorBox", given, layout, min_sizes=(4,), variances=(0.1, 0.2, 0.3, 0.4), **attributes)
+    assert boxes.shape == (
+        (1, 2, 24 * len(sizes), 1) if layout is Layout.NCHW else (1, 24 * len(sizes), 1, 2)
+    )
+    corners, variances = boxes.reshape(2, -1, 4)
+    np.testing.assert_allclose(corners, priors(2, 3, *image, sizes, offset), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(variances, np.tile([0.1, 0.2, 0.3, 0.4], (len(corners), 1)), rtol=1e-6)
+    clipped = run("PriorBox", given, layout, min_sizes=(4,), clip=True, **attributes).reshape(2, -1, 4)
+    np.testing.assert_allclose(clipped[0], corners.clip(0, 1), rtol=1e-6)
+    np.testing.assert_allclose(clipped[1], np.full_like(corners, 0.1))

@@ -197,7 +197,7 @@ lite_formulas(
 
 def _positive(op: Builder, step: Value) -> Value:
     """To divide by; the step of a tensor of zeros is any."""
-    return op.Where(step > 0.0, step, 1.0)
+    return op.Where(op.Greater(step, 0.0), step, 1.0)
 
 
 @lite("DynamicQuant", unused="transpose")

@@ -123,8 +123,10 @@ def _last_two_swapped(op: Builder, x: Tensor) -> Tensor:
 def _batch_norm(op: Builder, x: Tensor, mean: Tensor, variance: Tensor, epsilon: float = 1e-05) -> Value:
     """BatchNormalization with scale 1 and bias 0."""
     known = op.known(mean)
-    ones = mean / mean if known is None else op.constant(np.ones_like(known))
-    zeros = ones - ones if known is None else op.constant(np.zeros_like(known))
+    ones, zeros = (
+        op.Expand(op.like(n, mean), op.Shape(mean)) if known is None else op.constant(np.full_like(known, n))
+        for n in (1, 0)
+    )
     return fused_batch_norm(op, x, ones, zeros, mean, variance, epsilon)
 
 
