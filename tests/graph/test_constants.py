@@ -2,6 +2,7 @@
 
 import graphs
 import numpy as np
+import pytest
 
 from pinnace.graph import constants
 
@@ -39,3 +40,24 @@ def test_floats_are_no_integers():
     assert constants.ints(graphs.value(m, "w")) is None
     np.testing.assert_array_equal(constants.floats(graphs.value(m, "w")), [1, 2])
     assert constants.number(graphs.value(m, "w")) is None
+
+
+def held(kind, shape, count):
+    m = graphs.model("y = Identity(w)", weights=f"<{kind}{shape} w = {{{','.join(['3'] * count)}}}>")
+    return graphs.value(m, "w")
+
+
+@pytest.mark.parametrize(
+    ("shape", "count", "number", "ints"),
+    [("", 1, 3, 1), ("[1]", 1, 3, 1), ("[1,1]", 1, None, None), ("[2]", 2, None, 2), ("[64]", 64, None, 64),
+     ("[65]", 65, None, None), ("[1,2]", 2, None, None)],
+)  # fmt: skip
+def test_numbers_and_short_vectors(shape, count, number, ints):
+    assert constants.number(held("int64", shape, count)) == number
+    assert constants.ints(held("int64", shape, count)) == (None if ints is None else (3,) * ints)
+
+
+def test_nothing_is_known_of_nothing():
+    asked = (constants.constant, constants.array, constants.floats, constants.number, constants.ints)
+    assert [ask(None) for ask in asked] == [None] * 5
+    assert constants.floats(held("double", "[2]", 2)) is None

@@ -1,10 +1,16 @@
 """Element types of schemas, compared with ONNX's own."""
 
 import graphs
+import numpy as np
 import onnx
 import onnx_ir as ir
 
+from pinnace.graph.inference import OPSET
 from pinnace.graph.schemas import allowed, give_types, variables
+
+NUMPY = {"bool": "bool", "float": "float32", "double": "float64", "float16": "float16"}
+NUMPY |= {f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+"""Numpy's names of types by ONNX's."""
 
 
 def test_types_that_onnx_lacks_are_computed_in_the_nearest_wider_one():
@@ -27,3 +33,31 @@ def test_results_get_the_types_of_inputs_or_attributes():
         give_types(node)
     kinds = [node.outputs[0].dtype for node in m.graph]
     assert kinds[:2] == [ir.DataType.FLOAT, ir.DataType.INT64]
+
+
+def test_the_type_that_stands_in_holds_all_values_where_an_operator_has_such_a_type():
+    """All operators of one type for their first input, with each type that ONNX lacks for them."""
+    kinds = [kind for kind in ir.DataType if kind.name.lower() in NUMPY]
+    seen = 0
+    names = {schema.name for schema in onnx.defs.get_all_schemas()}
+    for name in filter(lambda name: onnx.defs.has(name, OPSET), names):
+        schema = onnx.defs.get_schema(name, OPSET)
+        types = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
+        if not schema.inputs or schema.inputs[0].type_str not in types:
+            continue
+        has = {name for name in NUMPY if f"tensor({name})" in types[schema.inputs[0].type_str]}
+        for kind in kinds:
+            own = kind.name.lower()
+            found = allowed(name, (kind,))
+            if own in has:
+                assert not found
+                continue
+            fits = {to for to in has if np.can_cast(NUMPY[own], NUMPY[to], "safe")}
+            wide = {to for to in fits if np.dtype(NUMPY[to]).itemsize >= 4 and to[0] != "u"}
+            if own == "uint64":  # no type of ONNX holds all
+                wide = {"int64", "double", "float"} & has
+            if "float" in has or wide:
+                (computed,) = found.values()
+                assert computed.name.lower() in (wide or has), (name, own)
+                seen += 1
+    assert seen > 100

@@ -21,7 +21,7 @@ _KEY = "pinnace.integers"
 _MOST = 64
 """Elements that are followed."""
 _EXACT = 1 << 53
-"""Integers beyond are not all floats."""
+"""Integers from here on are not all floats."""
 _MOVING = {"Gather", "Slice", "Squeeze", "Unsqueeze", "Reshape", "Identity"}
 """Operators that move elements of their first input, to places that the others tell."""
 _COMBINING = {"Concat", "Add", "Sub", "Mul"}
@@ -42,7 +42,7 @@ def partial(x: ir.Value | None) -> npt.NDArray[np.float64] | None:
     found = exact(x)
     if found is None:
         return None if x is None else x.meta.get(_KEY)
-    return None if (np.abs(found) > _EXACT).any() else found.astype(np.float64)
+    return None if (np.abs(found) >= _EXACT).any() else found.astype(np.float64)
 
 
 def dims(x: ir.Value | None) -> tuple[int | None, ...] | None:
@@ -69,7 +69,7 @@ def follow(node: ir.Node, opset: int) -> None:
     made = _computed(node, opset)
     if made is None or made.size > _MOST:
         return
-    if made.dtype.kind == "f" and (np.abs(made) > _EXACT).any():
+    if made.dtype.kind == "f" and (np.abs(made) >= _EXACT).any():
         return
     output.meta[_KEY] = made if np.isnan(made).any() else made.astype(output.dtype.numpy())
 
