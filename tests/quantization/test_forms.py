@@ -4,9 +4,11 @@ import logging
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 from pinnace.building.build import build
 from pinnace.building.opening import open_model
@@ -15,7 +17,9 @@ from pinnace.engines.onnxruntime.engine import Onnxruntime
 from pinnace.machine.processor import sums_of_bytes_overflow
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
-from pinnace.quantization import operators
+from pinnace.quantization import apply, operators
+from pinnace.quantization.int8 import rounded
+from pinnace.quantization.operators import candidates, matrix, normalized
 from pinnace.quantization.ranges import ranges
 from pinnace.quantization.scheme import METHODS, QuantizationScheme
 
@@ -244,3 +248,178 @@ def test_a_form_that_does_not_build_leaves_the_model_as_it_is(products):
     np.testing.assert_allclose(
         ours, outputs(products, PRODUCTS), rtol=1e-4, atol=1e-4
     )  # sums in other orders
+
+
+HELD = {"w": (8, 8), "small": (7, 9), "cube": (1, 8, 8), "vec": (64,), "k": (8, 8, 1, 1), "line": (8, 4, 2)}
+HELD |= dict.fromkeys("bstmv", (8,))
+
+
+def of_text(body, opset=21, **ranges):
+    """A model of products of x or z and of convolutions of p, with constants of many shapes."""
+    model = ir.from_onnx_text(
+        f"""<ir_version: 10, opset_import: ["": {opset}, "com.microsoft": 1]>
+        g (float[8,8] x, float[8,8] z, float[1,8,5,5] p, float[1,4,9] l, float[8] free) => (y) {{ {body} }}"""
+    )
+    for value in {v for node in model.graph for v in node.inputs if v is not None and v.name in HELD}:
+        array = np.abs(normal(value.name, *HELD[value.name])) + 0.5
+        value.const_value, value.shape = ir.tensor(array, name=value.name), ir.Shape(array.shape)
+        value.type = ir.TensorType(ir.DataType.FLOAT)
+        model.graph.register_initializer(value)
+    return model
+
+
+NORM = "BatchNormalization(c, s, t, m, v)"
+PRODUCT_METHODS = (*METHODS, "stored")
+CONVOLUTION_METHODS = ("bits16", "int8", "stored")
+
+
+@pytest.mark.parametrize(
+    ("body", "methods", "names"),
+    [
+        ("y = MatMul(x, w)", PRODUCT_METHODS, ["y"]),
+        ("y = Gemm(x, w)", PRODUCT_METHODS, ["y"]),
+        ("y = Gemm <transB = 1> (x, w, b)", PRODUCT_METHODS, ["y"]),
+        ("y = Gemm <alpha = 1.0, beta = 1.0> (x, w, free)", PRODUCT_METHODS, ["y"]),
+        ("y = Gemm <alpha = 2.0> (x, w)", (), []),
+        ("y = Gemm <beta = 2.0> (x, w, b)", (), []),
+        ("y = Gemm <alpha = 2.0, beta = 2.0> (x, w, b)", (), []),
+        ("y = Gemm <transA = 1> (x, w)", (), []),
+        ("y = MatMul(x, small)", (), []),  # 63 elements
+        ("y = MatMul(x, vec)", (), []),
+        ("y = MatMul(x, cube)", (), []),
+        ("y = MatMul(w, x)", (), []),
+        ("y = com.microsoft.MatMul(x, w)", (), []),
+        ("y = Conv(p, k)", CONVOLUTION_METHODS, ["y"]),
+        ("y = Conv(l, line)", CONVOLUTION_METHODS, ["y"]),
+        ("y = Conv(p, k, b)", CONVOLUTION_METHODS, ["y"]),
+        ("y = Conv(p, k, free)", (), []),
+        ("c = Conv(p, k) y = " + NORM, CONVOLUTION_METHODS, ["y"]),
+        ("c = Conv(p, k) y = BatchNormalization(c, free, t, m, v)", CONVOLUTION_METHODS, ["c"]),
+        ("c = Conv(p, k) u = Neg(c) y = " + NORM, CONVOLUTION_METHODS, ["c"]),
+        ("c = Conv(p, k) y, u, o = BatchNormalization <training_mode = 1> (c, s, t, m, v)",
+         CONVOLUTION_METHODS, ["c"]),
+    ],
+)  # fmt: skip
+def test_the_operators_with_weights_that_a_method_changes(body, methods, names):
+    for method in PRODUCT_METHODS:
+        wanted = names if method in methods else []
+        assert [one.name for one in candidates(of_text(body), method)] == wanted, method
+
+
+@pytest.mark.parametrize(
+    ("body", "names"),
+    [
+        ("c = Conv(p, k) y = MaxPool <kernel_shape = [1,1]> (c)", ["c", "y"]),
+        ("y = MaxPool <kernel_shape = [1,1]> (p)", []),
+        (
+            "c = Conv(p, k) a = AveragePool <kernel_shape = [2,2]> (c) y = GlobalAveragePool(a)",
+            ["c", "a", "y"],
+        ),
+        ("c = Conv(p, k) r = Relu(c) y = Add(r, p)", ["c", "y"]),
+        ("c = Conv(p, k) r = Relu(c) q = Clip(r) y = Add(p, q)", ["c", "y"]),
+        ("c = Conv(p, k) n = BatchNormalization(c, s, t, m, v) r = Relu(n) y = Add(p, r)", ["n", "y"]),
+        ("c = Conv(p, k) r = Sigmoid(c) y = Add(r, p)", ["c"]),
+        ("c = Conv(p, k) y = GlobalAveragePool(c)", ["c", "y"]),
+        ("c = MatMul(x, w) y = Add(c, z)", ["c"]),
+    ],
+)
+def test_what_stands_after_convolutions_computes_in_integers(body, names):
+    assert [one.name for one in candidates(of_text(body), "int8")] == names
+    assert [one.name for one in candidates(of_text(body), "stored")] == names[:1]
+
+
+@pytest.mark.parametrize(("method", "first"), [("held8", 7), ("dynamic8", 11), ("int8", 13)])
+def test_methods_need_operator_sets_unless_they_are_for_a_file(method, first):
+    for opset, found in ((first - 1, []), (first, ["y"])):
+        model = of_text("y = MatMul(x, w)", opset)
+        assert operators(model, method) == found
+        assert [one.name for one in candidates(model, method, for_file=True)] == ["y"]
+
+
+@pytest.mark.parametrize(
+    ("body", "end"),
+    [
+        ("c = Conv(p, k) y = Relu(c)", "y"),
+        ("c = Conv(p, k) n = BatchNormalization(c, s, t, m, v) y = Clip(n)", "y"),
+        ("c = Conv(p, k) y = Sigmoid(c)", "c"),
+        ("c = Conv(p, k) u = Neg(c) y = Relu(c)", "c"),
+    ],
+)
+def test_an_operator_ends_after_its_activation(body, end):
+    (operator,) = candidates(of_text(body), "stored")
+    assert operator.end.name == end
+
+
+@pytest.mark.parametrize("bias", ["", ", b"])
+@pytest.mark.parametrize("epsilon", ["", "<epsilon = 0.5>"])
+def test_a_normalization_goes_into_weight_and_bias(bias, epsilon):
+    model = of_text(f"c = Conv(p, k{bias}) y = {NORM.replace('(', f' {epsilon} (')}")
+    (operator,) = candidates(model, "stored")
+    weight, offset = normalized(operator)
+    p = normal("p", 1, 8, 5, 5)
+    feed = {"p": p, "x": np.zeros((8, 8), "f"), "z": np.zeros((8, 8), "f"), "l": np.zeros((1, 4, 9), "f")}
+    (expected,) = ReferenceEvaluator(ir.to_proto(model)).run(None, {**feed, "free": np.zeros(8, "f")})
+    given = np.einsum("oi,bihw->bohw", weight[:, :, 0, 0], p) + offset.reshape(1, -1, 1, 1)
+    np.testing.assert_allclose(given, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_the_matrix_of_a_product_has_the_rows_of_its_input():
+    for form, turned in (("", False), ("<transB = 0>", False), ("<transB = 1>", True)):
+        (operator,) = candidates(of_text(f"y = Gemm {form} (x, w)"), "stored")
+        weight = np.abs(normal("w", 8, 8)) + 0.5
+        np.testing.assert_array_equal(matrix(operator.node), weight.T if turned else weight)
+
+
+@pytest.mark.parametrize("bits", [2, 4, 7, 8, 9, 16])
+@pytest.mark.parametrize("axis", [None, 0, 1, 2])
+def test_weights_are_rounded_to_half_a_step_of_their_channel(bits, axis):
+    weight = normal("rounded", 3, 4, 5) * np.array([1, 10, 100, 1000], np.float32)[:, None]
+    weight[0], weight[:, 0] = 0, 0
+    whole, scales = rounded(weight, axis, bits)
+    most = 2 ** (bits - 1) - 1
+    others = tuple(i for i in range(3) if i != axis)
+    steps = np.abs(weight).max(axis=None if axis is None else others, keepdims=True) / most
+    assert scales.shape == (() if axis is None else (weight.shape[axis],))
+    np.testing.assert_allclose(scales.reshape(steps.shape), np.maximum(steps, 1e-20), rtol=1e-6)
+    assert whole.dtype == (np.int8 if bits <= 8 else np.int16)
+    assert np.abs(whole).max() == most
+    assert (np.abs(whole * steps - weight) <= steps * 0.5001).all()
+
+
+@pytest.mark.parametrize(
+    ("ends", "step", "zero"),
+    [((-1, 3), 4 / 255, 64), ((1, 3), 3 / 255, 0), ((-3, -1), 3 / 255, 255), ((0, 0), 1e-20, 0)],
+)
+def test_steps_of_activations_hold_zero_and_both_ends(ends, step, zero):
+    model = of_text("y = MatMul(x, w)")
+    apply(model, QuantizationScheme("int8", (), {"x": ends}))
+    (node,) = (node for node in model.graph if node.op_type == "QuantizeLinear")
+    given = [value.const_value.numpy().item() for value in node.inputs[1:]]
+    assert given == [pytest.approx(step), zero]
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-12])
+def test_biases_keep_their_size_beside_small_steps(scale):
+    """A bias of many steps needs larger ones: an int32 holds two billion."""
+    model = of_text("y = Gemm(x, w, b)")
+    apply(model, QuantizationScheme("int8", (), {"x": (-scale, scale)}))
+    bias = np.abs(normal("b", 8)) + 0.5
+    (node,) = (
+        n for n in model.graph if n.op_type == "DequantizeLinear" and n.inputs[0].dtype.name == "INT32"
+    )
+    whole, steps = (value.const_value.numpy() for value in node.inputs[:2])
+    np.testing.assert_allclose(whole.astype(np.float64) * steps, bias, atol=0.51 * steps.max() + 1e-7)
+    assert steps.max() < 1e-2
+
+
+@pytest.mark.parametrize(("method", "known"), [("weights16", True), ("weights8", False)])
+def test_weights_beyond_float16_stay_in_graphs(method, known):
+    model = of_text("y = MatMul(x, w)")
+    value = model.graph.initializers["w"]
+    value.const_value = ir.tensor(np.full((8, 8), 65504, np.float32), name="w")
+    apply(model, QuantizationScheme(method))
+    assert "w" not in model.graph.initializers or not model.graph.initializers["w"].uses()
+    model = of_text("y = MatMul(x, w)")
+    model.graph.initializers["w"].const_value = ir.tensor(np.full((8, 8), 65536, np.float32), name="w")
+    apply(model, QuantizationScheme(method))
+    assert (model.graph[-1].inputs[1] is model.graph.initializers.get("w")) == known
