@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -150,3 +152,44 @@ def test_a_warning_that_is_an_error_costs_no_request(tmp_path):
     with started(path, rows=4, delay=60_000_000) as runner:
         for future in [runner.submit([x]) for _ in range(4)]:
             np.testing.assert_array_equal(np.asarray(future.result(LONG)[0]), [[0], [0]])
+
+
+def asked(*shapes):
+    return SimpleNamespace(arrays=[np.zeros(shape) for shape in shapes])
+
+
+def test_rows_of_a_request_are_those_of_all_its_inputs():
+    assert batching.rows_of(asked((3, 2), (3,))) == 3
+    assert batching.rows_of(asked((3, 2), (2,))) == 0
+    assert batching.rows_of(asked((0, 2))) == 0
+    assert batching.rows_of(SimpleNamespace(arrays=[object()])) == 0  # in memory of a device
+
+
+@pytest.mark.parametrize(
+    ("first", "waiting", "taken", "is_open"),
+    [
+        (2, [2, 3], 2, True), (2, [2, 4], 2, False), (2, [2, 5], 1, False), (8, [1], 0, False),
+        (9, [], 0, False), (3, [], 0, True), (0, [1], 0, False), (2, [0, 1], 0, False),
+    ],
+)  # fmt: skip
+def test_requests_join_in_their_order_until_one_does_not_fit(first, waiting, taken, is_open):
+    batch, queue = [asked((first, 4))], deque(asked((rows, 4)) for rows in waiting)
+    assert batching.Batching(8, 0).extend(batch, queue) is is_open
+    assert len(batch) - 1 == taken
+
+
+def test_requests_of_other_shapes_do_not_join():
+    batch, queue = [asked((2, 4))], deque([asked((2, 5))])
+    assert batching.Batching(8, 0).extend(batch, queue) is False
+    assert len(queue) == 1
+
+
+def test_results_are_split_into_copies_of_the_rows_of_each():
+    requests = [asked((2, 4)), asked((1, 4))]
+    result = np.arange(6).reshape(3, 2)
+    first, second = batching.split([result], requests)
+    assert (first[0].tolist(), second[0].tolist()) == ([[0, 1], [2, 3]], [[4, 5]])
+    assert not np.shares_memory(first[0], result)
+    for wrong in (np.zeros((2, 2)), np.zeros(())):
+        with pytest.raises(EngineError, match="3 rows were given"):
+            batching.split([result, wrong], requests)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from pinnace.errors import ArgumentValueError, DataMismatchError
-from pinnace.serving.splitting import SplitPlan, _same
+from pinnace.serving.splitting import SharedCounts, SplitPlan, SplitRequest, _same
+from pinnace.tensors.outputs import OutputPorts
 from pinnace.types import DataType, Port
 
 
@@ -103,3 +104,83 @@ def test_sums_in_another_order_are_the_same_result(kind):
     assert _same(one, (one * kind(1.0005)).astype(kind))
     assert not _same(one, (one * kind(1.05)).astype(kind))
     assert not _same(np.array([1, 2]), np.array([1, 3]))
+
+
+OUTPUTS = [port("y", -1, 2), port("sum")]
+
+
+class Pool:
+    """A pool that notes what is given up."""
+
+    def __init__(self):
+        self.given_up = []
+
+    def give_up(self, *parts):
+        self.given_up += parts
+
+    def run_now(self, *parts):
+        pass
+
+
+def request(rows=5, devices=2, axis=0, outputs=OUTPUTS):
+    shape = (rows, 2) if axis == 0 else (2, rows)
+    free = port("x", *(-1 if place == axis else 2 for place in range(2)))
+    counts, pool = SharedCounts(), Pool()
+    array = np.arange(2.0 * rows, dtype=np.float32).reshape(shape)
+    made = SplitRequest(plan([free], outputs, axis), [array], devices, OutputPorts(outputs), counts, pool)
+    return made, counts, pool
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("turn", [1, -1])
+def test_rows_are_joined_in_their_order_whichever_part_is_done_first(axis, turn):
+    outputs = [port("y", -1, 2) if axis == 0 else port("y", 2, -1), port("sum")]
+    made, counts, _ = request(axis=axis, outputs=outputs)
+    assert len(made.requests()) == 2
+    for part in made.parts[::turn]:
+        assert part.begin()
+        assert not made.done()
+        part.succeed([part.arrays[0] * 2, np.float32(7)])
+    rows, total = (output.get_data_to_numpy() for output in made.result())
+    np.testing.assert_array_equal(rows, made.arrays[0] * 2)
+    assert total == 7
+    assert (counts.served, counts.failed, counts.withdrawn) == (1, 0, 0)
+    assert made.parts[0].done()
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        (lambda x: [x[:1], np.float32(7)], r"output 'y' of 2 rows has shape \[1, 2\]"),
+        (lambda x: [np.zeros((2, 3), np.float32), np.float32(7)], r"of 2 rows has shape \[2, 3\]"),
+        (lambda x: [x, np.float32(8)], "output 'sum' has no batch at axis 0, and differs from part to part"),
+        (lambda x: [x, np.zeros(2, np.float32)], "output 'sum' has no batch at axis 0"),
+    ],
+)
+def test_parts_whose_results_do_not_belong_together_are_an_error(second, message):
+    made, _, _ = request()
+    made.parts[0].succeed([made.parts[0].arrays[0], np.float32(7)])
+    with pytest.raises(DataMismatchError, match=message):
+        made.parts[1].succeed(second(made.parts[1].arrays[0]))
+
+
+def test_the_failure_of_a_part_is_that_of_the_request():
+    made, counts, _ = request()
+    first, second = made.parts
+    first.fail(ValueError("broken"))
+    with pytest.raises(ValueError, match="broken"):
+        made.result()
+    assert second.done()
+    assert not second.begin()
+    second.fail(ValueError("again"))
+    second.succeed([second.arrays[0], np.float32(7)])
+    assert (counts.served, counts.failed, counts.withdrawn) == (0, 1, 0)
+
+
+def test_a_request_that_is_cancelled_withdraws_all_of_its_parts():
+    made, counts, pool = request()
+    assert made.cancel()
+    assert pool.given_up == made.parts
+    assert not made.parts[0].begin()
+    assert (counts.served, counts.failed, counts.withdrawn) == (0, 0, 1)
+    assert made.parts[0].priority == 0
