@@ -5,43 +5,18 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
+from tests.ops import applied
 
-from pinnace.engines.onnxruntime.rules import rewrite
 from pinnace.graph.failures import Unsupported
-from pinnace.ops.builder import LoweringBuilder
-from pinnace.ops.families import find
 from pinnace.program import Dialect, Layout
 
 
 def results(name: str, given: list, layout: Layout = Layout.NCHW, **attributes) -> list[np.ndarray]:
-    """What a lowering computes; arrays are inputs of the model, all else is known before the run."""
-    b = LoweringBuilder(layout)
-    arrays = {f"x{i}": a for i, a in enumerate(given) if isinstance(a, np.ndarray)}
-    inputs = {
-        n: ir.Value(name=n, shape=ir.Shape(a.shape), type=ir.TensorType(ir.DataType.from_numpy(a.dtype)))
-        for n, a in arrays.items()
-    }
-    y = find(Dialect.LITE, name).lower(b, [inputs.get(f"x{i}", a) for i, a in enumerate(given)], attributes)
-    outputs = [b.op("Identity", v) for v in (y if isinstance(y, tuple) else (y,))]
-    initializers = {v for node in b.nodes for v in node.inputs if v is not None and v.const_value is not None}
-    graph = ir.Graph(
-        [*inputs.values()],
-        outputs,
-        nodes=b.nodes,
-        initializers=initializers,
-        opset_imports={"": 21},
-        name="g",
-    )
-    model = ir.Model(graph, ir_version=10)
-    rewrite(model)
-    data = ir.to_proto(model).SerializeToString()
-    session = ort.InferenceSession(data, providers=["CPUExecutionProvider"])
-    return session.run(None, arrays)
+    return applied.results(Dialect.LITE, name, given, layout=layout, **attributes)
 
 
 def run(name: str, given: list, layout: Layout = Layout.NCHW, **attributes) -> np.ndarray:

@@ -1,0 +1,53 @@
+"""What the lowering of one primitive computes."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import onnxruntime as ort
+
+from pinnace.engines.onnxruntime.rules import rewrite
+from pinnace.ops.builder import LoweringBuilder
+from pinnace.ops.families import find
+from pinnace.program import Dialect, Layout
+
+
+def results(
+    dialect: Dialect,
+    name: str,
+    given: list,
+    *,
+    layout: Layout = Layout.NCHW,
+    free: bool = False,
+    **attributes,
+) -> list[np.ndarray]:
+    """The results of a primitive; arrays are inputs of the model, of `free` dimensions if asked for.
+
+    All else is known before the run.
+    """
+    b = LoweringBuilder(layout)
+    arrays = {f"x{i}": a for i, a in enumerate(given) if isinstance(a, np.ndarray)}
+    inputs = {
+        n: ir.Value(
+            name=n,
+            shape=ir.Shape([None] * a.ndim if free else a.shape),
+            type=ir.TensorType(ir.DataType.from_numpy(a.dtype)),
+        )
+        for n, a in arrays.items()
+    }
+    y = find(dialect, name).lower(b, [inputs.get(f"x{i}", a) for i, a in enumerate(given)], attributes)
+    outputs = [b.op("Identity", v) for v in (y if isinstance(y, tuple) else (y,))]
+    initializers = {v for node in b.nodes for v in node.inputs if v is not None and v.const_value is not None}
+    graph = ir.Graph(
+        [*inputs.values()],
+        outputs,
+        nodes=b.nodes,
+        initializers=initializers,
+        opset_imports={"": 21},
+        name="g",
+    )
+    model = ir.Model(graph, ir_version=10)
+    rewrite(model)
+    data = ir.to_proto(model).SerializeToString()
+    session = ort.InferenceSession(data, providers=["CPUExecutionProvider"])
+    return session.run(None, arrays)
