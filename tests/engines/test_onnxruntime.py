@@ -348,7 +348,7 @@ print(execution.run([np.ones((1, 16, 2, 2), np.float32)])[0].shape)
     [(["h", "w"], [0, 0, 0, 0], 1), (["h", "w"], [1, 1, 1, 1], 0), ([3, 3], [0, 0, 0, 0], 0)],
 )
 def test_only_pools_that_may_be_empty_are_kept_out_of_blocks_of_channels(sides, pads, kept):
-    made = encoded(compilable(read(Source.of_buffer(pooled("MaxPool", sides, pads))), "m", None), Target())
+    made = encoded(compilable(read(Source.of_buffer(pooled("MaxPool", sides, pads))), "m", None))
     operators = [node.op_type for node in onnx.load_model_from_string(made.model).graph.node]
     assert operators.count("Reshape") == kept
 

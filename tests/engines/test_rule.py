@@ -7,6 +7,7 @@ import pytest
 from pinnace.engines import choice, rule
 from pinnace.engines.rule import candidates
 from pinnace.machine import processor
+from pinnace.options import target
 from pinnace.options.target import Target
 
 BOTH = ("onnxruntime", "openvino")
@@ -129,10 +130,10 @@ def test_convolutions_and_free_shapes_get_all_threads():
 
 
 def test_automatic_threads_are_those_of_the_cores(monkeypatch):
-    monkeypatch.setattr(rule, "usable_core_count", lambda: 4)
+    monkeypatch.setattr(target, "usable_core_count", lambda: 4)
     for requests, threads in (1, 4), (2, 2), (8, 1):
-        target = Target(parallel_requests=requests)
-        assert candidates(products(128, 64), target, BOTH)[0].threads == threads
+        automatic = Target(parallel_requests=requests)
+        assert candidates(products(128, 64), automatic, BOTH)[0].threads == threads
 
 
 def test_an_engine_that_the_context_names_is_the_only_candidate(there):
@@ -314,6 +315,6 @@ def test_without_avx2_nothing_was_measured(monkeypatch):
 
 def test_the_reason_is_told_where_nobody_chose():
     graph = products(4, 16)
-    for target, why in ({}, "the only engine"), ({"provider": "onnxruntime"}, ""), ({"prefer": "memory"}, ""):
-        (only,) = candidates(graph, Target(**target), ["onnxruntime"])
+    for given, why in ({}, "the only engine"), ({"provider": "onnxruntime"}, ""), ({"prefer": "memory"}, ""):
+        (only,) = candidates(graph, Target(**given), ["onnxruntime"])
         assert only.why == why

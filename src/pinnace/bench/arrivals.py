@@ -35,13 +35,13 @@ class OpenLoad:
     withdrawn: int
 
 
-def arrive(submit: Submit, rate: float, limit: RunLimit, seed: int = 0) -> OpenLoad:
+def arrive(submit: Submit, rate: float, limit: RunLimit) -> OpenLoad:
     """Submit requests at the times of a Poisson process until the limit, and wait for as long again.
 
     Latencies start when a request should have been submitted, so that a late start counts as waiting. Raises
     the error of a request.
     """
-    clock, gaps = time.perf_counter_ns, np.random.default_rng(seed)
+    clock, gaps = time.perf_counter_ns, np.random.default_rng(0)
     waiting: set[Future[Any]] = set()
     ended: list[tuple[int, int]] = []
     errors: list[BaseException] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pinnace.building.build import no_garbage_collection
-from pinnace.machine.memory import return_free_memory
+from pinnace.machine.memory import resident_memory, return_free_memory
 
 Spans = npt.NDArray[np.int64]
 """Start and end of calls in nanoseconds of one clock; shape [calls, 2]."""
@@ -92,5 +91,4 @@ def resident() -> int:
     """
     gc.collect()
     return_free_memory()
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return resident_memory()[0]

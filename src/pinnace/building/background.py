@@ -104,14 +104,14 @@ class Job(NamedTuple):
         if failed:
             self.log_failure(failed)
             return
-        event, outcome = "kept", "is kept in the compile cache"
+        outcome = "is kept in the compile cache"
         use_kept = self.use_kept()
         try:
             if use_kept is not None:
                 use_kept()
         except (PinnaceError, OSError, MemoryError) as error:
             outcome += f", and runs as it was built: {error}"
-        _log.event(INFO, event, f"{self.name} {outcome}", model=self.name)
+        _log.event(INFO, "kept", f"{self.name} {outcome}", model=self.name)
 
     def log_failure(self, why: object) -> None:
         message = f"{self.name} is not kept in the compile cache: {why}"

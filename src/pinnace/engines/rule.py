@@ -15,7 +15,6 @@ import onnx_ir as ir
 from pinnace.engines.choice import FP32, HALF, Choice
 from pinnace.graph.constants import constant
 from pinnace.graph.walk import nodes
-from pinnace.machine.cores import usable_core_count
 from pinnace.machine.processor import features, sixteen_bit_type, sums_of_bytes_overflow
 from pinnace.options.table import MEMORY
 from pinnace.options.target import Target
@@ -57,9 +56,7 @@ def candidates(
     A form with fewer bits is a choice if the model `may_round`.
     """
     facts = _Multiplications(graph)
-    threads = target.threads or max(1, usable_core_count() // target.parallel_requests)
-    if target.fewer_threads and facts.are_few:
-        threads = 1
+    threads = 1 if target.fewer_threads and facts.are_few else target.threads_of_request
     lean = Choice(target.provider or "onnxruntime", target.precision, threads, "by rule: ")
     if target.provider or "openvino" not in providers:
         return [lean._replace(why="" if target.provider or target.prefer == MEMORY else "the only engine")]

@@ -10,9 +10,15 @@ from pathlib import Path
 
 def private_memory() -> int:
     """Return the resident bytes that are neither pages of files nor memory shared with other processes."""
-    with open("/proc/self/statm", encoding="ascii") as file:
-        _, resident, shared, *_ = map(int, file.read().split())
-    return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
+    resident, shared = resident_memory()
+    return resident - shared
+
+
+def resident_memory() -> tuple[int, int]:
+    """Return the resident bytes, and those of them that are pages of files or shared with other processes."""
+    _, resident, shared, *_ = map(int, Path("/proc/self/statm").read_text(encoding="ascii").split())
+    page = os.sysconf("SC_PAGE_SIZE")
+    return resident * page, shared * page
 
 
 def end_first(score: int) -> None:

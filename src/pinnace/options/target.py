@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pinnace.machine.cores import usable_core_count
+
 
 @dataclass(frozen=True)
 class Target:
@@ -51,6 +53,11 @@ class Target:
     output_type: str = ""
     form: str = ""
     fewer_threads: bool = False
+
+    @property
+    def threads_of_request(self) -> int:
+        """The `threads`, or what 0 stands for."""
+        return self.threads or max(1, usable_core_count() // self.parallel_requests)
 
     @property
     def place(self) -> str:

@@ -24,7 +24,6 @@ from pinnace.graph.constants import constant
 from pinnace.graph.failures import Unsupported
 from pinnace.graph.walk import nodes
 from pinnace.lowering.graph import Compilable
-from pinnace.options.target import Target
 from pinnace.types import Array
 from pinnace.weights.source import SMALL, Source, size_of
 
@@ -69,9 +68,7 @@ class OrtModel(NamedTuple):
             raise
 
 
-def encoded(
-    graph: Compilable, target: Target, source: Source | None = None, chain: Chain = ON_CPU
-) -> OrtModel:
+def encoded(graph: Compilable, source: Source | None = None, chain: Chain = ON_CPU) -> OrtModel:
     """Encode a graph for onnxruntime. The graph cannot be used afterwards; its info names the applied rules.
 
     With the model's `source` no weight stays in files: all are passed in memory, mapped by the source.
@@ -102,9 +99,9 @@ def encoded(
 
 
 def optimized(
-    graph: Compilable, target: Target, chosen: ort.SessionOptions, chain: Chain = ON_CPU
+    graph: Compilable, chosen: ort.SessionOptions, chain: Chain = ON_CPU
 ) -> tuple[ort.InferenceSession, list[object]]:
-    model = encoded(graph, target, chain=chain)
+    model = encoded(graph, chain=chain)
     try:
         return model.start(chosen, chain)
     except DeviceUnavailableError:

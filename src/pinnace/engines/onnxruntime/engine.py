@@ -32,7 +32,7 @@ class Onnxruntime:
             from pinnace.engines.onnxruntime.profiling import SessionProfile
 
             profile = SessionProfile(chosen)
-        started, held = optimized(graph, target, chosen, chain(target))
+        started, held = optimized(graph, chosen, chain(target))
         if profile:
             from pinnace.engines.names import Names
 

@@ -166,7 +166,7 @@ class _FixedExecution(_OrtExecution):
     def __init__(self, session: ort.InferenceSession, interface: Interface, state: State) -> None:
         super().__init__(session, interface, state)
         self._binding = session.io_binding()._iobinding
-        self._results = [(p.name, p.shape, p.dtype.to_numpy()) for p in interface.outputs]
+        self._results = [(p.shape, p.dtype.to_numpy()) for p in interface.outputs]
         self._misdeclared = False
 
     def _run_unbound(self, arrays: Sequence[Array], outputs: Sequence[Array] | None) -> list[Array]:
@@ -190,7 +190,7 @@ class _BoundExecution(_FixedExecution):
         super().__init__(session, interface, state)
         self._read: list[Array | None] = [None] * len(self._names)
         self._written: list[Array] = []
-        self._memory = Results([(shape, dtype) for _, shape, dtype in self._results])
+        self._memory = Results(self._results)
 
     def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
         if self._misdeclared:
@@ -230,7 +230,7 @@ class _CopyingExecution(_FixedExecution):
         super().__init__(session, interface, state)
         read = [np.zeros(p.shape, p.dtype.to_numpy()) for p in interface.inputs]
         self._read = [(array, array.shape, array.dtype) for array in read]
-        self._written = [np.zeros(shape, dtype) for _, shape, dtype in self._results]
+        self._written = [np.zeros(shape, dtype) for shape, dtype in self._results]
         for name, array in zip(self._names, read, strict=True):
             self._binding.bind_input(name, array)
         for name, array in zip(self._fetch, self._written, strict=True):

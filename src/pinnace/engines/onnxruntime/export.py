@@ -21,7 +21,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnx
@@ -36,9 +36,6 @@ from pinnace.lowering.graph import Compilable
 from pinnace.options.target import Target
 from pinnace.weights.digest import digest
 from pinnace.weights.source import SMALL, Source, size_of
-
-if TYPE_CHECKING:
-    pass
 
 _Bytes = np.ndarray[tuple[Any, ...], np.dtype[np.uint8]]
 _TOGETHER, _UNSHARED = "weights", "unshared"
@@ -58,7 +55,7 @@ def compile_into(folder: Path, graph: Compilable, source: Source, target: Target
         "session.save_external_prepacked_constant_initializers": "1",
     }.items():
         chosen.add_session_config_entry(key, value)
-    optimized(graph, target, chosen)
+    optimized(graph, chosen)
     return Compiled(graph.interface, first_state, _store(folder, locations, source))
 
 

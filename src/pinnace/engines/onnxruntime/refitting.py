@@ -52,7 +52,7 @@ class OnnxruntimeRefitter:
             for name in v.names
         }
         self._types = {name: kind for name, (_, kind) in variable.items()}
-        self._encoded = encoded(graph, target, source, chain(target))
+        self._encoded = encoded(graph, source, chain(target))
         before = _readers(onnx.load_model_from_string(self._encoded.model).graph)
         self._optimized = None if kept is None else _Optimized.of(*kept, variable, before)
         source.unload()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -31,8 +30,7 @@ def options(target: Target, folder: str | None = None) -> ort.SessionOptions:
 
     The threads of a session serve all its requests, each together with the thread of its caller.
     """
-    threads = target.threads or max(1, len(os.sched_getaffinity(0)) // target.parallel_requests)
-    pool = target.parallel_requests * (threads - 1) + 1
+    pool = target.parallel_requests * (target.threads_of_request - 1) + 1
     chosen = ort.SessionOptions()
     if sums_of_bytes_overflow():  # the slower kernels are exact; with VNNI all are
         chosen.add_session_config_entry("session.x64quantprecision", "1")

@@ -10,7 +10,7 @@ import openvino as ov
 from pinnace.engines.forks import never_freed_by_forks
 from pinnace.engines.openvino.conversion import FAILURES as FAILURES
 from pinnace.errors import EngineError
-from pinnace.machine.cores import bound, usable_core_count
+from pinnace.machine.cores import bound
 from pinnace.options.target import Target
 
 NAME = f"openvino {ov.__version__.partition('-')[0]}"
@@ -46,9 +46,8 @@ def check_threads() -> None:
 def properties(target: Target) -> dict[str, int | str]:
     """Return OpenVINO's properties for a target. A stream runs one request, on threads of its own."""
     streams = target.parallel_requests
-    threads = target.threads or max(1, usable_core_count() // streams)
     return {
-        "INFERENCE_NUM_THREADS": threads * streams,
+        "INFERENCE_NUM_THREADS": target.threads_of_request * streams,
         "NUM_STREAMS": streams,
         "INFERENCE_PRECISION_HINT": sixteen_bit() if target.precision == "preferred_fp16" else "f32",
         "ENABLE_CPU_PINNING": False,
