@@ -6,6 +6,7 @@ import re
 import struct
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from tests.cpp.conftest import ROOT
 
 from pinnace import Context, DataType, Model, ModelGroupFlag, ModelType, errors
 from pinnace.cpp import bridge
+from pinnace.engines.steps import Profile, Step
 
 API = ROOT / "tests" / "data" / "api"
 STATUS = (Path(bridge.__file__).parent / "include" / "api" / "status.h").read_text(encoding="utf-8")
@@ -129,9 +131,6 @@ def test_models_are_built_and_run_as_in_python():
             bridge.resize(model, 2, [[5, 3], [5, 3]])
         bridge.resize(model, 1, [[5, 3]])
         assert model.get_inputs()[0].shape == [5, 3]
-        steps = bridge.steps(model, [np.ones((5, 3), np.float32)])
-        assert steps
-        assert all(isinstance(node, str) and operator and ms >= 0 for node, operator, ms in steps)
     read = Path(dense).read_bytes()
     with bridge.build(read, ModelType.ONNX.value, None, "", {}, b"", "AES-GCM") as model:
         assert isinstance(model, Model)
@@ -139,6 +138,21 @@ def test_models_are_built_and_run_as_in_python():
         assert runner.get_model_info("workers") == "2"
     with pytest.raises(errors.NotSupportedError, match="model type 1 is not kMindIR, kMindIR_Lite or kONNX"):
         bridge.build(dense, 1, None, "", {}, b"", "AES-GCM")
+
+
+def test_steps_are_in_the_order_of_their_beginnings_and_in_milliseconds():
+    steps = [Step("b", "Add", 2000.0, 500.0), Step("a", "Conv", 0.0, 1500.0)]
+    model = SimpleNamespace(profile=lambda arrays, runs, warm_up: Profile([steps] * (runs + warm_up)))
+    assert bridge.steps(model, []) == [("a", "Conv", 1.5), ("b", "Add", 0.5)]
+
+
+def test_weights_of_the_program_have_their_names():
+    given = []
+    model = SimpleNamespace(update_weights=given.append)
+    bridge.update(model, [("w", np.ones(2, np.float32)), ("b", np.zeros(3, np.float32))])
+    ((first, second),) = given[0]
+    assert (first.name, second.name) == ("w", "b")
+    assert (first.get_data_to_numpy().tolist(), second.shape) == ([1, 1], [3])
 
 
 def test_sections_of_the_program_go_before_those_of_its_context():

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import subprocess
 import sys
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ from pinnace import AscendDeviceInfo, Context, CPUDeviceInfo, DeviceInfo, GPUDev
 from pinnace.building.planning import to_target
 from pinnace.errors import ArgumentValueError, ConfigError
 from pinnace.machine import cores
+from pinnace.options.context import device_numbers, file_of_rank, files_of_ranks
+from pinnace.options.target import Target
 
 CORES = sorted(os.sched_getaffinity(0))
 
@@ -336,3 +340,59 @@ def test_an_engine_that_is_not_known_is_refused_when_it_is_set(provider):
         context.cpu.provider = provider
     context.cpu.provider = "openvino"
     context.cpu.provider = ""
+
+
+def test_devices_are_numbered_once_and_the_cpu_has_no_numbers() -> None:
+    context = Context()
+    assert device_numbers(context, [0, 1]) == [None]
+    context.target = ["Ascend"]
+    assert device_numbers(context, []) == [None]
+    assert device_numbers(context, (3, 1)) == [3, 1]
+    with pytest.raises(ConfigError, match=r"device_ids \[1, 1\] name a device twice"):
+        device_numbers(context, (1, 1))
+
+
+def test_a_rank_opens_its_own_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = str(tmp_path / "net.mindir")
+    monkeypatch.delenv("RANK", raising=False)
+    assert file_of_rank(whole, None) == whole
+    monkeypatch.setenv("RANK", "1")
+    assert file_of_rank(whole, None) == whole
+    (tmp_path / "net_1.mindir").touch()
+    assert file_of_rank(whole, Context()) == str(tmp_path / "net_1.mindir")
+    (tmp_path / "net1.mindir").touch()
+    assert file_of_rank(whole, None) == str(tmp_path / "net1.mindir")
+    context = Context()
+    context.target, context.ascend.rank_id = ["ascend"], 3
+    (tmp_path / "net_3.mindir").touch()
+    assert file_of_rank(whole, context) == str(tmp_path / "net_3.mindir")
+    context.target = ["gpu"]  # whose rank is the launcher's
+    assert file_of_rank(whole, context) == str(tmp_path / "net1.mindir")
+    Path(whole).touch()
+    assert file_of_rank(whole, None) == whole
+
+
+def test_the_files_of_all_ranks_are_named_after_that_of_rank_0(tmp_path: Path) -> None:
+    for name in ("m_0.ms", "m_1.ms", "n0.onnx", "n1.onnx"):
+        (tmp_path / name).touch()
+    for stem, suffix in (("m_", ".ms"), ("n", ".onnx")):
+        wanted = [str(tmp_path / f"{stem}{rank}{suffix}") for rank in range(2)]
+        assert files_of_ranks(wanted[0], 2) == wanted
+        with pytest.raises(ConfigError, match=rf"there is no .*{stem}2{suffix}, the file of one of 3 ranks"):
+            files_of_ranks(wanted[0], 3)
+    with pytest.raises(ConfigError, match="is not the file of rank 0, whose name ends with 0"):
+        files_of_ranks(str(tmp_path / "m_1.ms"), 2)
+
+
+def test_a_context_is_shown_with_its_threads_precision_and_workers() -> None:
+    context = Context(thread_num=2)
+    assert "2 threads, enforce_fp32>" in repr(context)
+    context.parallel.workers_num = 3
+    assert repr(context).endswith("2 threads, enforce_fp32, 3 workers>")
+    assert str(context) == "target: ['cpu']."
+
+
+def test_a_target_is_the_same_behind_json() -> None:
+    target = Target("gpu", 2, cores=(1, 3), options=(("a", "b", "c"), ("d", "e", "f")), rank=0, form="x")
+    assert Target.of_message(json.loads(json.dumps(asdict(target)))) == target
+    assert (target.place, replace(target, simulates="a GPU").place) == ("gpu:2", "a GPU")

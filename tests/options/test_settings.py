@@ -246,3 +246,27 @@ def test_matrices_that_the_converter_would_insert_are_refused(tmp_path: Path, na
     settings = silent(options={"ascend_context": {"variable_weights_file": str(tmp_path / "names.txt")}})
     with pytest.raises(ConfigError, match=rf"names.txt:2: '{name}' .*at '/x/to_q'.*apply_lora"):
         _ = settings.variable_weights
+
+
+def test_options_without_a_cache_are_otherwise_the_same(ini) -> None:
+    settings = Settings.load(ini("[ms_cache]\nserialize_path = x\nkeep = before\n[runner]\nmax_queue = 9\n"))
+    assert settings.keep == "before"
+    assert settings.number("runner", "max_queue") == 9
+    assert settings.number("runner", "max_batch_size") == 0
+    off = settings.uncached()
+    assert off.flat == (("ms_cache", "serialize_path", "off"), ("runner", "max_queue", "9"))
+    assert off.folder == settings.folder
+
+
+def test_a_path_is_tried_in_the_folder_of_the_file_if_there_is_none_as_given(
+    ini, tmp_path: Path, monkeypatch
+):
+    path = Path(ini("[runner]\n"))
+    settings = Settings.load(str(path))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    (path.parent / "names.txt").touch()
+    assert settings.path("names.txt") == path.parent / "names.txt"
+    assert settings.path("others.txt") == Path("others.txt")
+    Path("names.txt").touch()
+    assert settings.path("names.txt") == Path("names.txt")
