@@ -248,7 +248,8 @@ FILLED = [
     "s = Shape(x) t = Cast <to = 7> (s) y = ConstantOfShape(t)", "s = Shape(k) t = Where(c, s, one) "
     "y = ConstantOfShape(t)",
     "t = ConstantOfShape <value = int64[1] {2}> (k) y = Expand(x, t)", "y = OneHot(k, n3, values)",
-    "y = Pad(x, pads)", "y = Resize(x, , same)", "s = Shape(x) y = Resize(x, , , s)",
+    "y = Pad(x, pads)", "y = Resize(x, , same)", "y = Resize(x, region, same)",
+    "y = Concat <axis = 0> (none, unit)", "s = Shape(x) y = Resize(x, , , s)",
     "y = AveragePool <kernel_shape = [1]> (x)", "y = AveragePool <kernel_shape = [4]> (t4)",
     "y = MaxPool <kernel_shape = [3], pads = [1,1]> (x)", "y = Conv(f, w)",
     'y = MaxPool <kernel_shape = [9], auto_pad = "SAME_UPPER"> (x)',
@@ -273,6 +274,8 @@ NOT_FILLED = [
     "t = ConstantOfShape <value = int64[1] {0}> (k) y = Expand(x, t)",
     "y = OneHot(k, n, values)", "y = OneHot(k, minus_n, values)", "t = Cast <to = 7> (none) "
     "y = OneHot(t, n3, values)",
+    "s = Concat <axis = 0> (k, one) r = Reshape(x, s) y = Slice(r, one, two, zero)",
+    "y = Concat <axis = 0> (none, nothing)",
     "y = Pad(x, cuts)", "y = Pad(x, k)", "y = Pad(none, pads)", "y = Resize(x, , half)",
     "y = Resize(x, , , k)", "y = Resize(none, , same)", "y = AveragePool <kernel_shape = [2]> (x)",
     "y = AveragePool <kernel_shape = [5]> (t4)", "y = AveragePool <kernel_shape = [1]> (none)",
@@ -296,6 +299,7 @@ def test_operators_that_give_elements_to_all_results(body, filled):
     constants = [f"int64[{len(v)}] {name} = {{{','.join(map(str, v))}}}" for name, v in vectors.items()]
     constants += [f"int64 {name} = {{{number}}}" for name, number in numbers.items()]
     constants += ["float[2] values = {0,1}", "float[3] same = {1,1,1}", "float[3] half = {1,1,0.5}"]
+    constants += ["float[6] region = {0,0,0,1,1,1}", "float[1,1,1] unit = {1}", "float[0,1,1] nothing = {}"]
     graph = onnx.parser.parse_model(
         f"""<ir_version: 10, opset_import: ["": 21]>
         g (float[n,c,l] x, float[n,4,l] f, float[n,c,4] t4, int64[k] k, int64 n, bool[1] c, float[3,4,1] w,

@@ -95,6 +95,14 @@ SQUARE = Call(MS, "Inverse", "f3,3", {}, 1)
 PAST = Call(MS, "MultiHeadAttention", "f2,4,8 f2,5,8 f2,5,8 - - - f2,2,3,4 f2,2,3,4", {"num_heads": 2}, 3)
 ROTARY = Call(MS, "RotaryEmbedding", "f2,2,3,8 l2,3<6 f6,4! f6,4!", {}, 1)
 POOL = Call(MS, "QLinearAveragePool", "b1,4,6,6 p! b! p! b!", {"kernel_shape": [2, 2], "strides": [2, 2]}, 1)
+PADDED = Call(
+    MS, "QLinearAveragePool", "b1,4,6,6 p! b! p! b!", {"kernel_shape": [2, 2], "pads": [1, 0, 0, 0]}, 1
+)
+LAST = Call(MS, "QLinearAveragePool", "b1,6,6,4 p! b! p! b!", {"kernel_shape": [2, 2], "channels_last": 1}, 1)
+SAME = Call(
+    MS, "QLinearAveragePool", "b1,4,6,6 p! b! p! b!", {"kernel_shape": [2, 2], "auto_pad": "SAME_UPPER"}, 1
+)
+DYNAMIC = Call(MS, "DynamicQuantizeMatMul", "f2,4 b4,5 p5 b5", {}, 1)
 SCALED = Call(MS, "MatMulIntegerToFloat", "b2,3,4 b4,5 p p5 b b5", {}, 1)
 
 
@@ -119,6 +127,32 @@ def test_wrong_shapes_that_kernels_believe_are_errors(call, name, shape):
             run(list(wrong.values()))
         for given, expected in zip(run(list(feed.values())), by_onnxruntime(model, feed), strict=True):
             np.testing.assert_array_equal(given, expected)
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "right", "wrong"),
+    [
+        (SQUARE, "x0", [(1, 1)], [(4, 3)]),
+        (POOL, "x0", [(1, 4, 2, 2)], [(1, 4, 6, 1)]),
+        (PADDED, "x0", [(1, 4, 1, 2)], [(1, 4, 2, 1)]),
+        (LAST, "x0", [(1, 2, 2, 4)], [(1, 1, 6, 4), (1, 6, 1, 4)]),
+        (SAME, "x0", [(1, 4, 1, 6), (1, 4, 1, 1)], []),
+        (SCALED, "x3", [(1,), (5,)], [(4,), (6,), (2,)]),
+        (DYNAMIC, "x2", [(1,), (5,)], [(4,), (6,), (8,)]),
+    ],
+    ids=lambda value: getattr(value, "op_type", ""),
+)
+def test_the_shapes_that_kernels_believe_are_those_that_fit(call, name, right, wrong):
+    run, feed, model = run_of(call)
+    for shape in right:
+        given = feed | {name: np.resize(feed[name], shape)}
+        if call is SCALED:
+            given["x5"] = np.resize(feed["x5"], shape)
+        for found, expected in zip(run(list(given.values())), by_onnxruntime(model, given), strict=True):
+            np.testing.assert_array_equal(found, expected)
+    for shape in wrong:
+        with pytest.raises(EngineError, match="guard of"):
+            run(list((feed | {name: np.resize(feed[name], shape)}).values()))
 
 
 def test_lengths_beyond_the_keys_are_an_error():
@@ -160,6 +194,18 @@ def test_frames_of_no_length_are_an_error(wrong):
     np.testing.assert_array_equal(run(list(feed.values()))[0], by_onnxruntime(model, feed)[0])
     with pytest.raises(EngineError):
         run(list((feed | {n: np.array(v) for n, v in wrong.items()}).values()))
+
+
+def test_frames_of_a_window_have_its_length():
+    inputs = [helper.make_tensor_value_info("x", 1, [1, "n", 1]), helper.make_tensor_value_info("w", 1, [8])]
+    inputs.append(helper.make_tensor_value_info("step", TensorProto.INT64, []))
+    model = model_of(helper.make_node("STFT", ["x", "step", "w"], ["y"]), inputs)
+    run = build(model, None, Target(threads=1), Settings()).execution().run
+    x = np.random.default_rng(1).standard_normal((1, 32, 1)).astype(np.float32)
+    feed = {"x": x, "w": np.hanning(8).astype(np.float32), "step": np.array(4)}
+    np.testing.assert_array_equal(run(list(feed.values()))[0], by_onnxruntime(model, feed)[0])
+    with pytest.raises(EngineError):
+        run([x, feed["w"], np.array(0)])
 
 
 def test_an_odd_size_of_heads_is_an_error():

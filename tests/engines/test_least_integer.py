@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from onnx import helper, numpy_helper
 
 import pinnace as mslite
 from pinnace.building.build import build_model as build
+from pinnace.engines.onnxruntime.guards import guard
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 
@@ -62,3 +64,34 @@ def divided(nodes, kind, feed) -> list[int]:
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
     executable = build(proto.SerializeToString(), None, Target(threads=1), Settings())
     return executable.execution().run(list(feed.values()))[0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("body", "guarded"),
+    [
+        ("y = Div(n, d)", True),
+        ("y = Div(n, minus)", True),
+        ("y = Div(n, several)", True),
+        ("y = Div(n, one)", False),
+        ("s = Shape(x) y = Div(n, s)", False),
+        ("s = Shape(x) g = Gather(s, one) i = Identity(g) y = Div(n, i)", False),
+        ("s = Size(x) y = Div(n, s)", False),
+        ("s = Shape(x) a = Sub(s, one) y = Div(n, a)", True),
+        ("s = Shape(x) a = mine.Gather(s, one) y = Div(n, a)", False),  # of an unknown type
+        ("a = Cast <to = 13> (n) b = Cast <to = 13> (d) y = Div(a, b)", False),
+        ("y = Div(x, x)", False),
+    ],
+)
+def test_what_may_divide_by_minus_one_is_guarded(body, guarded):
+    for operator in ("Div", "Mod"):
+        model = ir.from_onnx_text(
+            f"""<ir_version: 10, opset_import: ["": 21, "mine": 1]>
+            g (float[a,b] x, int64[2] n, int64[2] d) => (y)
+            <int64[1] one = {{1}}, int64[1] minus = {{-1}}, int64[2] several = {{2, -1}}> {{
+                {body.replace("Div", operator)}
+            }}"""
+        )
+        guard(model)
+        written = [node.op_type for node in model.graph]
+        assert written.count("Where") == guarded * (2 if operator == "Div" else 1)
+        assert written.count("Neg") == (guarded and operator == "Div")
