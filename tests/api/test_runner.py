@@ -356,3 +356,23 @@ def test_a_warning_of_a_build_points_at_the_line_that_builds():
     with pytest.warns(PinnaceWarning, match="thread_num 100000 is more than") as caught:
         ModelParallelRunner().build_from_file(ADD, made)
     assert {warning.filename for warning in caught} == {__file__}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"target": ["ascend"]}, "not with devices other than the CPU"),
+        ({"workers": 2}, "not with workers_num, as ranks run one request at a time"),
+        ({"isolate": "true"}, "not with isolate, as ranks are processes"),
+        ({"workers": 1}, "is not the file of rank 0"),
+        ({"model": Path(ADD).read_bytes()}, "not with a model in memory"),
+    ],
+)
+def test_what_does_not_go_with_ranks_is_named(change, message, monkeypatch):
+    monkeypatch.setenv("PINNACE_SIMULATE", "ascend:1")
+    made = context()
+    made.target = change.get("target", ["cpu"])
+    options = {"runner": {"ranks": "2", "isolate": change.get("isolate", "false")}}
+    config = RunnerConfig(made, change.get("workers", 0), options)
+    with pytest.raises(ConfigError, match=message):
+        ModelParallelRunner().init(change.get("model", ADD), config)

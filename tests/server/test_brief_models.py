@@ -1,6 +1,7 @@
 """Predictions of some microseconds run in the event loop; all others go to a worker."""
 
 import asyncio
+import time
 
 import numpy as np
 import pytest
@@ -41,6 +42,10 @@ def test_a_brief_model_answers_at_once_and_counts_the_request(opened):
     assert (total == 2).all()
     assert (difference == 0).all()
     assert (model.counts.served, model.counts.queue_ns) == (1, 0)
+    assert 0 < model.counts.compute_ns < LONG * 1e9
+    assert time.time() - LONG < model.counts.last <= time.time()
+    assert 0 < model.warm_ms < LONG * 1e3
+    assert "workers x 1 threads, in process" in model.summary()
 
 
 def test_other_shapes_than_those_of_the_warm_up_go_to_a_worker(opened):
@@ -83,3 +88,33 @@ def test_a_failure_at_once_is_counted_by_its_cause(opened):
     with pytest.raises(DataMismatchError):
         model.predict_now(wrong)
     assert model.counts.failures == 1
+    assert model.counts.failed == {"invalid": 1}
+    assert 0 < model.counts.failed_ns < LONG * 1e9
+
+
+def test_a_request_counts_its_wait_and_its_run_apart(opened):
+    model = opened(models.simple)
+    assert model.counts.last == 0
+    asyncio.run(model.predict(ones(rows=2)))
+    counts = model.counts
+    assert (counts.served, counts.failures) == (1, 0)
+    assert 0 < counts.queue_ns < LONG * 1e9
+    assert 0 < counts.compute_ns < LONG * 1e9
+
+
+def test_a_model_in_use_is_closed_when_it_is_given_back(opened):
+    model = opened(models.simple)
+
+    async def used() -> None:
+        with model.held():
+            with model.held():
+                assert model.busy
+            closing = asyncio.ensure_future(model.close())
+            await asyncio.sleep(0)
+            assert not closing.done()
+            assert model.busy
+        assert not model.busy
+        await closing
+
+    asyncio.run(used())
+    assert model.memory >= 1 << 18  # what the manual says of the least

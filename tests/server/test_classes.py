@@ -76,3 +76,7 @@ def test_each_row_of_a_batch_has_classes():
 def test_very_many_classes_are_refused():
     with pytest.raises(RequestError, match="gives at most 65536 classes"):
         classified("y", np.zeros((2, 40_000), np.float32), 40_000, (), batched=True)
+    most = np.zeros((2, 1 << 15), np.float32)
+    assert classified("y", most, 1 << 15, (), batched=True).shape == (2, 1 << 15)
+    with pytest.raises(RequestError, match="gives at most 65536 classes"):
+        classified("y", np.zeros(65_537, np.float32), 65_537, (), batched=False)

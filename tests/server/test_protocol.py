@@ -233,3 +233,16 @@ def test_json_and_compression_of_http_mean_the_same_as_raw_bytes(serving, simple
         )  # fmt: skip
         np.testing.assert_array_equal(result.as_numpy("OUTPUT1"), A - B)
         assert result.get_response()["outputs"][0]["data"] == (A - B).ravel().tolist()
+
+
+@pytest.mark.parametrize("way", ["gzip", "deflate", None])
+def test_large_answers_are_compressed_as_the_client_accepts_them(serving, simple, way):
+    large = np.repeat(A, 100, axis=0)
+    client = connected(tritonclient.http, serving(simple))
+    asked = inputs(tritonclient.http, large, large)
+    found = client.infer("simple", asked, response_compression_algorithm=way)
+    np.testing.assert_array_equal(found.as_numpy("OUTPUT0"), 2 * large)
+    body, length = client.generate_request_body(asked)
+    headers = {"Inference-Header-Content-Length": str(length), "Accept-Encoding": way or "identity"}
+    answer = client._post("v2/models/simple/infer", body, headers, None)
+    assert answer.get("content-encoding") == way

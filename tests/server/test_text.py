@@ -28,7 +28,7 @@ from tests.waiting import until
 
 from pinnace.errors import QueueFullError
 from pinnace.server.settings import ModelSettings
-from pinnace.server.text.model import cut
+from pinnace.server.text.model import _pieces, cut
 
 
 def test_embeddings_are_those_of_sentence_transformers(serving, folders):
@@ -221,3 +221,18 @@ def test_batches_have_texts_of_like_length_within_the_limit():
     assert cut(lengths, 40) == [[3], [1, 5], [2, 4, 0]]
     assert cut(lengths, 10**6) == [[3, 1, 5, 2, 4, 0]]
     assert cut(lengths, 0) == [[3], [1], [5], [2], [4], [0]]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "pieces"),
+    [
+        ([], []), ([1 << 17], [1]), ([1 << 15, 1 << 15, 1], [2, 1]), ([1, 1 << 16, 1], [1, 1, 1]),
+        ([1 << 15, 1 << 14, 1 << 14], [3]),
+    ],
+)  # fmt: skip
+def test_the_tokenizer_gets_no_more_than_65536_characters_at_once(lengths, pieces):
+    texts = ["a" * length for length in lengths]
+    assert [len(piece) for piece in _pieces(texts)] == pieces
+    assert [text for piece in _pieces(texts) for text in piece] == texts
+    pairs = [(text[1:], "a") for text in texts]
+    assert [len(piece) for piece in _pieces(pairs)] == pieces
