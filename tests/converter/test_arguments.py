@@ -1,8 +1,8 @@
 """Arguments that ONNX files leave out or seldom give mean in converted files what they mean to onnxruntime.
 
 Each line of `arguments.txt` is a model (`tests/written.py`) after its operator set and the kinds of file that
-have a form for it: both, or one, and the other is refused. Where few primitives compute it, they follow, of
-MindSpore and MindSpore Lite: what their rule does not write is taken apart, and slower.
+have a form for it: both, neither, or one. Where few primitives compute it, they follow, of MindSpore and
+MindSpore Lite: what their rule does not write is taken apart, and slower.
 """
 
 from pathlib import Path

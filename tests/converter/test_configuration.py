@@ -75,6 +75,36 @@ def asked(**sections):
                 ),
             ),
         ),
+        (
+            {COMMON: {"quant_type": "DYNAMIC_QUANT"}, "dynamic_quant_param": {"quant_strategy": "ALWC"}},
+            Quantization("dynamic8", 8, 0, 16),
+        ),
+        (
+            {
+                COMMON: {"quant_type": "WEIGHT_QUANT", "bit_num": "2", "enable_encode": "true"},
+                "weight_quant_param": {"quant_strategy": "MAX_MIN"},
+            },
+            Quantization("stored", 2, 0, 16),
+        ),
+        (
+            {
+                COMMON: {"quant_type": "FULL_QUANT", "bit_num": "8", "enable_encode": "false"},
+                "full_quant_param": {
+                    "activation_quant_method": "REMOVAL_OUTLIER",
+                    **dict.fromkeys(("per_channel", "bias_correction"), "false"),
+                },
+                DATA: PATH | {"input_type": "IMAGE", "resize_method": "NEAREST", "image_to_format": "RGB"},
+            },
+            Quantization(
+                *("int8", 8, 0, 0),
+                calibration=Calibration(FOLDERS, 7, True, "RGB", [], [], filter="NEAREST"),
+                per_channel=False, ends="REMOVAL_OUTLIER", corrected=False,
+            ),
+        ),
+        (
+            {COMMON: {"quant_type": "FULL_QUANT"}, DATA: PATH | {"resize_method": "LINEAR"}},
+            Quantization("int8", 8, 0, 0, calibration=Calibration(FOLDERS, 7, False, "BGR", [], [])),
+        ),
     ],
 )  # fmt: skip
 def test_keys_of_quantization(sections, wanted):
@@ -95,12 +125,30 @@ def test_keys_of_quantization(sections, wanted):
         ("FULL_QUANT", {DATA: PATH | {"normalize_std": "[1,0]"}}, ConfigError, "must not be 0"),
         ("FULL_QUANT", {DATA: PATH | {"normalize_mean": "[1,x]"}}, ConfigError, "normalize_mean"),
         ("FULL_QUANT", {DATA: PATH | {"input_type": ""}}, ConfigError, "input_type"),
+        ("FULL_QUANT", {DATA: PATH | {"calibrate_path": ""}}, ConfigError, "calibrate_path is missing"),
+        ("FULL_QUANT", {DATA: PATH | {"calibrate_path": "x:"}}, ConfigError, "calibrate_path"),
+        ("FULL_QUANT", {DATA: PATH | {"calibrate_size": "0"}}, ConfigError, "calibrate_size is missing"),
+        ("FULL_QUANT", {}, ConfigError, "needs calibrate_path and calibrate_size"),
+        ("FULL_QUANT", {DATA: PATH, "full_quant_param": {"smooth_alpha": "x"}}, ConfigError, "smooth_alpha"),
+        ("WEIGHT_QUANT", {COMMON: {"bit_num": "1"}}, ConfigError, "must be 0 or 2 to 16, but got 1"),
+        (
+            "WEIGHT_QUANT",
+            {COMMON: {"bits": "1"}},
+            ConfigError,
+            "bits is not known: there are quant_type, bit",
+        ),
+        ("DYNAMIC_QUANT", {"dynamic_quant_param": {"quant_strategy": "ACWL"}}, NotSupportedError, "ALWC"),
     ],
 )
 def test_keys_that_contradict_are_named(method, keys, error, message):
     common = {"quant_type": method, **keys.pop(COMMON, {})} if COMMON in keys else {"quant_type": method}
     with pytest.raises(error, match=message):
         asked(**{COMMON: common, **keys})
+
+
+def test_keys_of_quantization_without_its_type_are_refused():
+    with pytest.raises(ConfigError, match=r"\[weight_quant_param\] needs quant_type in"):
+        asked(weight_quant_param={"per_channel": "true"})
 
 
 @pytest.mark.parametrize(
@@ -124,3 +172,20 @@ def test_keys_without_effect_are_named(section, key, value):
     sections[section] = sections.get(section, {}) | {key: value}
     with pytest.warns(PinnaceWarning, match=rf"\[{section}\].*no effect"):
         assert asked(**sections) == Quantization("stored", 8, 0, 16)
+
+
+def test_keys_of_a_device_without_effect_on_a_file_are_noted():
+    sections = {"ascend_context": {"provider": "ge", "input_shape": "x:[1,2]", "dynamic_dims": "[1],[2]"}}
+    given = configured(Conversion(), sections, "Ascend", "c.cfg")
+    assert given.input_shape == "x:1,2"
+    assert given.notes == (
+        "[ascend_context] provider: without effect on the file: give it where the model is built",
+    )
+    del sections["ascend_context"]["provider"]
+    assert configured(Conversion(notes=("kept",)), sections, "Ascend", "c.cfg").notes == ("kept",)
+
+
+def test_shapes_of_a_command_and_of_a_configuration_join():
+    sections = {"ascend_context": {"input_shape": "x:[1,2];z:[3]"}}
+    given = configured(Conversion(input_shape="y:4,-1;z:3"), sections, "Ascend", "c.cfg")
+    assert given.input_shape == "x:1,2;z:3;y:4,-1"

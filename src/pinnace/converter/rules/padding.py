@@ -78,17 +78,21 @@ def _pad_fusion(
     mode: str = "constant",
     value: float = 0.0,
 ) -> Tensor:
-    known, filled = op.known(pads), op.known(constant_value)
+    known, filled, at = op.known(pads), op.known(constant_value), known_ints(op, axes)
     if known is None and mode == "constant":
         pairs = transposed(op, op.Reshape(_all_pads(op, data, pads, axes), (2, -1)), (1, 0))
         return op.PadFusion(data, pairs, op.like(value, data) if constant_value is None else constant_value)
-    if known is None or mode not in ("constant", "reflect"):
-        raise Unsupported(f"has mode {mode}, and PadFusion constant, and reflect of sizes that are known")
-    both = _both_sides(known, None if axes is None else known_ints(op, axes), op.rank(data))
+    if known is None or not (mode == "constant" or (mode == "reflect" and is_float(op, data))):
+        raise Unsupported(f"has mode {mode}, and PadFusion constant, and reflect of floats by known sizes")
+    if at is None:
+        raise Unsupported("has axes known only at run time, and Lite wants them in the file")
+    both = _both_sides(known, at or None, op.rank(data))
     if min(both) < 0:
         raise Unsupported("has a padding below zero, and PadFusion only adds: use Slice")
-    if (constant_value is not None and filled is None) or not is_float(op, data):
-        filler = op.constant([0], np.int32) if constant_value is None else flat(op, constant_value)
+    if mode == "constant" and ((constant_value is not None and filled is None) or not is_float(op, data)):
+        filler = (
+            op.constant([0], op.dtype(data).numpy()) if constant_value is None else flat(op, constant_value)
+        )
         return _padded_image(op, data, both, filler)
     kind, number = _REFLECT if mode == "reflect" else _FLOAT_PAD, value if filled is None else filled.item()
     return _padded_image(op, data, both, padding_mode=kind, constant_value=number)

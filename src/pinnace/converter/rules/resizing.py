@@ -53,7 +53,10 @@ def Resize(
             f"has mode {form[0]} and coordinate_transformation_mode {form[1]}, which no primitive has"
         )
     primitive, aligned, halves = _RESIZES[form]
-    return op.op(primitive, x, _exact_size(op, x, scales, sizes, how.axes), aligned, halves)
+    size = _exact_size(op, x, scales, sizes, how.axes)
+    if form[1] == "pytorch_half_pixel" and isinstance(size, tuple) and 1 in size:
+        raise Unsupported("takes the first element for a size of 1, which no primitive does")
+    return op.op(primitive, x, size, aligned, halves)
 
 
 def _exact_size(
