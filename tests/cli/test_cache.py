@@ -38,6 +38,12 @@ def test_an_empty_cache_has_nothing(tmp_path, pinnace, exists):
 
 def test_verify_finds_and_removes_what_is_damaged(cache, pinnace):
     assert pinnace("cache", "verify").out == "1 intact, 0 damaged\n"
+    (record,) = cache.glob("entries/*/meta.json")
+    before = record.read_bytes()
+    record.write_text("{")
+    (entry,) = pinnace("cache", "list", "--json").json["entries"]
+    assert (entry["engine"], entry["model"], entry["key"]) == ("damaged", "", record.parent.name)
+    record.write_bytes(before)
     (graph,) = cache.glob("entries/*/graph.onnx")
     graph.write_bytes(b"")
     answer = pinnace("cache", "verify")

@@ -2,7 +2,8 @@
 
 import pytest
 
-from pinnace.cli.console import fold, table
+from pinnace.cli.console import fold, note, progress, table
+from pinnace.log import WARNING
 
 HEAD = ("workers", "p50", "p99")
 ROWS = (("1", "10.5", "20.25"), ("2", "8", "a lot"))
@@ -73,3 +74,22 @@ def test_no_width_is_too_narrow(printed):
 
 def test_lines_are_folded_between_words_and_keep_their_indentation():
     assert fold("  a bb ccc\nd a/long/path", 7) == "  a bb\n  ccc\nd\na/long/path"
+
+
+def test_notes_go_to_stderr_or_into_a_log_of_json(capsys, monkeypatch, caplog):
+    note("made of\x1b[1m\ntwo lines", "made", before="pinnace: ", n=3)
+    assert capsys.readouterr() == ("", "pinnace: made of\\x1b[1m\ntwo lines\n")
+    monkeypatch.setenv("PINNACE_LOG", "json")
+    caplog.set_level("INFO", "pinnace")
+    note("made", "event", WARNING, before="pinnace: ", n=3)
+    with progress("working", n=4):
+        pass
+    assert capsys.readouterr() == ("", "")
+    first, second = caplog.records
+    assert (first.event, first.levelname, first.getMessage(), first.n) == ("event", "WARNING", "made", 3)
+    assert (second.event, second.levelname, second.getMessage(), second.n) == (
+        "progress",
+        "INFO",
+        "working",
+        4,
+    )

@@ -1,0 +1,70 @@
+"""`pinnace convert`: its flags, and the format of the result."""
+
+from pathlib import Path
+
+import pytest
+
+from pinnace import ModelType
+from pinnace.converter import frontends
+from pinnace.converter.convert import Conversion, Summary
+from pinnace.formats.ms import reader
+from pinnace.weights.source import Source
+
+MODEL = Path(__file__).parent.parent / "data" / "converted" / "network.onnx"
+
+
+def test_the_suffix_chooses_the_format(pinnace, tmp_path):
+    assert pinnace("convert", MODEL, tmp_path / "made.ms").code == 0
+    read = reader.read(Source.of_file(tmp_path / "made.ms"))
+    assert list(read.output_names) == ["scores"]
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What conversions are asked for; none is done."""
+    seen = []
+
+    def convert_from(origin, model, weights, output, asked, watch):
+        seen.append((origin, model, weights, output, asked))
+        watch("reading")
+        return Summary((output,), 9, 5, 1_500_000, 750_000, "FP16", notes=("a note",))
+
+    monkeypatch.setattr(frontends, "convert_from", convert_from)
+    return seen
+
+
+def test_flags_are_the_choices_of_a_conversion(pinnace, asked, tmp_path):
+    (tmp_path / "in.key").write_text("00" * 16 + "\n")
+    (tmp_path / "out.key").write_text("11" * 16)
+    answer = pinnace(
+        "convert", "m.prototxt", "o.ms", "--weights", "w", "--shape", "x=1,3", "--shape", "y=2",
+        "--optimize", "none", "--fp16", "--nhwc", "--check", "--int32", "--trust", "--mode", "AES-CBC",
+        "--encrypt-key", tmp_path / "out.key", "--decrypt-key", tmp_path / "in.key",
+    )  # fmt: skip
+    assert answer.code == 0, answer.err
+    ((origin, model, weights, output, made),) = asked
+    assert (origin, model, weights, output) == ("CAFFE", "m.prototxt", "w", Path("o.ms"))
+    assert made == Conversion(
+        save_type=ModelType.MINDIR_LITE, input_shape="x:1,3;y:2", optimize="none", turn="NHWC", half=True,
+        check=True, decrypt=(bytes(16), "AES-CBC"), encrypt=(b"\x11" * 16, "AES-CBC"), trust=True, int32=True,
+    )  # fmt: skip
+    assert "reading ..." in answer.err
+    lines = [" ".join(line.split()) for line in answer.out.splitlines()]
+    assert lines == [
+        "o.ms", "nodes 9 in the model, 5 in the result", "size 1.50 MB, 0.75 MB", "precision FP16",
+        "error not measured: --check", "note a note",
+    ]  # fmt: skip
+
+
+def test_flags_that_are_left_out_choose_nothing(pinnace, asked, tmp_path):
+    found = pinnace("convert", "m.bin", "o.mindir", "--from", "ONNX", "--json").json
+    assert (found["files"], found["nodes"], found["bytes_before"]) == (["o.mindir"], 5, 1_500_000)
+    assert (found["error"], found["notes"]) == (None, ["a note"])
+    assert asked == [("ONNX", "m.bin", "", Path("o.mindir"), Conversion())]
+    config = tmp_path / "config.cfg"
+    config.write_text("[acl_option_cfg_param]\ninput_shape = x:1,3\n")
+    assert pinnace("convert", "m.onnx", "o.mindir", "--config", config).code == 0
+    assert asked[1][-1].input_shape == ""
+    flags = ("--config", config, "--optimize", "ascend_oriented")
+    assert pinnace("convert", "m.onnx", "o.mindir", *flags).code == 0
+    assert asked[2][-1].input_shape != ""
