@@ -6,6 +6,7 @@ import numpy as np
 import onnx_ir as ir
 import onnxruntime as ort
 
+from pinnace.engines.onnxruntime.kernel_types import cast_for_kernels
 from pinnace.engines.onnxruntime.rules import rewrite
 from pinnace.ops.builder import LoweringBuilder
 from pinnace.ops.families import find
@@ -48,6 +49,7 @@ def results(
     )
     model = ir.Model(graph, ir_version=10)
     rewrite(model)
+    cast_for_kernels(model)
     data = ir.to_proto(model).SerializeToString()
     session = ort.InferenceSession(data, providers=["CPUExecutionProvider"])
     return session.run(None, arrays)
