@@ -11,6 +11,7 @@ from tests.elements.trial import Subject
 
 from pinnace import Context, DataParallel, Model, ModelParallelRunner, ModelType, errors
 from pinnace.building.build import build_model as build
+from pinnace.engines.elements import record
 from pinnace.engines.nonempty import NonEmpty
 from pinnace.engines.protocol import WITHOUT_ELEMENTS
 from pinnace.options.settings import Settings
@@ -328,3 +329,49 @@ def test_attributes_of_old_operator_sets_tell_what_has_elements(call, filled):
     text = f'<ir_version: 4, opset_import: ["": 9]> g (float[n,4,l] f) => (y) {{ y, z = {call} }}'
     found = ir.from_onnx_text(text if "Split" in call else text.replace("y, z", "y"))
     assert (found.graph.outputs[0] in NonEmpty(found)) == filled
+
+
+@pytest.mark.parametrize(
+    ("call", "operator"),
+    [
+        ("Relu(x)", ""),
+        ("Unique(v)", "Unique"),
+        ("Unique(w)", ""),  # which has elements
+        ("mine.Relu(x)", "mine.Relu"),
+        ("Concat <axis = 0> (f, w)", ""),
+        ("Concat <axis = -3> (f, w)", ""),
+        ("Concat <axis = 1> (f, w)", "Concat"),
+        ("Concat <axis = 0> (f, v)", "Concat"),  # of other ranks
+        ("Concat <axis = 0> (hollow, w)", "Concat"),
+        ("ReduceMean(f, one)", ""),
+        ("ReduceMean(f, last)", ""),
+        ("ReduceMean(f, two)", "ReduceMean"),
+        ("ReduceMean(f)", "ReduceMean"),
+        ("ReduceMean(f, i)", "ReduceMean"),
+        ("ReduceMean(hollow, one)", "ReduceMean"),
+        ("GatherND(w, i2)", ""),
+        ("GatherND(w, i)", "GatherND"),
+        ("Resize(w, none, scales)", ""),
+        ("Resize(w, , , i)", "Resize"),
+        ("SequenceConstruct(v)", ""),
+        ("SequenceConstruct(f)", "SequenceConstruct"),
+        ("SimplifiedLayerNormalization <axis = -1> (f, s)", ""),
+        ("SimplifiedLayerNormalization(f, s)", ""),
+        ("SimplifiedLayerNormalization <axis = 1> (f, s)", ""),
+        ("SimplifiedLayerNormalization <axis = 0> (f, s)", "SimplifiedLayerNormalization"),
+        ("SimplifiedLayerNormalization(f, v)", "SimplifiedLayerNormalization"),
+    ],
+)
+def test_the_first_operator_that_may_be_wrong_without_elements_is_named(call, operator):
+    found = ir.from_onnx_text(
+        f"""<ir_version: 10, opset_import: ["": 21, "mine": 1]>
+        g (float[n,c,4] x, float[n,3,4] f, float[n,0,4] hollow, float[n] v, int64[n] i, int64[n,2] i2,
+            float[1,3,4] w, float[4] s) => (y)
+        <int64[1] one = {{1}}, int64[1] last = {{-1}}, int64[2] two = {{1,0}}, float[0] none = {{}},
+            float[3] scales = {{1,1,2}}> {{ y = {call} }}"""
+    )
+    info: dict[str, str] = {}
+    record(found, "onnxruntime", info)
+    reason = info[WITHOUT_ELEMENTS]
+    assert bool(reason) == bool(operator)
+    assert f"known to compute {operator} right" in reason or not operator
