@@ -10,6 +10,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import onnx
+import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -20,6 +21,7 @@ from pinnace.building.build import build_model as build
 from pinnace.building.opening import inspect_model
 from pinnace.engines.onnxruntime import session
 from pinnace.engines.onnxruntime.compilation import encoded
+from pinnace.engines.onnxruntime.quantized_weights import separate_weights
 from pinnace.errors import DeviceUnavailableError, EngineError, UnsupportedModelError
 from pinnace.formats import read
 from pinnace.lowering.graph import compilable
@@ -362,3 +364,101 @@ def test_slow_exact_kernels_of_bytes_are_for_processors_where_others_overflow(mo
     else:
         with pytest.raises(RuntimeError, match="x64quantprecision"):
             asked.get_session_config_entry("session.x64quantprecision")
+
+
+def disabled(body: str, inputs: str, weights: str) -> set[str]:
+    """The optimizers that a model runs without, beyond those of all models."""
+    text = '<ir_version: 10, opset_import: ["": 21]> g ({}) => (float[N] y) {} {{ {} }}'
+    parts = (inputs, weights, body), ("float[2] x", "", "y = Neg(x)")
+    models = [ir.from_onnx_text(text.format(*part)) for part in parts]
+    one, every = ({*encoded(compilable(model, "m", None)).disabled} for model in models)
+    return one - every
+
+
+DEEP = {"DivMulFusion", "LayerNormFusionL1", "LayerNormFusionL2", "SimplifiedLayerNormFusion"}
+BRANCHES = (
+    "If (c) <then_branch = t () => (a) {{ a = Neg({0}) }}, else_branch = e () => (b) {{ b = Abs({0}) }}>"
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "optimizers"),
+    [
+        ("p = Pad(x, k) y = MaxPool <kernel_shape = [2,2]> (p)", {"Pad_Fusion"}),
+        ("p = Pad(x, k) y = AveragePool <kernel_shape = [2,2]> (p)", {"Pad_Fusion"}),
+        ("p = Pad(x, k) y = LpPool <kernel_shape = [2,2]> (p)", {"Pad_Fusion"}),
+        ("p = Pad(x, k) y = Conv(p, w)", set()),
+        ("p = Pad(x, k) n = Neg(p) y = MaxPool <kernel_shape = [2,2]> (n)", set()),
+        *((f"y = {name}(x, deep)", DEEP) for name in ("Add", "Div", "Mul", "Pow", "Sub")),
+        ("y = Mul(deep, x)", DEEP),
+        ("y = Max(x, deep)", set()),
+        ("y = Mul(x, flat)", set()),
+        ("y = Mul(x, w)", set()),
+        ("d = DequantizeLinear(q, flat) n = Neg(d) y = " + BRANCHES.format("n"),
+         {"QDQPropagationTransformer"}),
+        ("n = Neg(x) y = " + BRANCHES.format("n"), set()),
+        ("d = DequantizeLinear(q, flat) y = " + BRANCHES.format("x"), set()),
+        ("d = DequantizeLinear(q, flat) y = Neg(d)", set()),
+        ('t = Transpose <perm = [0,2,3,1]> (x) y = Resize <mode = "cubic"> (t, , scales)',
+         {"TransposeOptimizer_CPUExecutionProvider"}),
+        ('t = Transpose <perm = [0,2,3,1]> (x) y = Resize <mode = "linear"> (t, , scales)', set()),
+        ('y = Resize <mode = "cubic"> (x, , scales)', set()),
+    ],
+)  # fmt: skip
+def test_optimizers_that_would_be_wrong_are_left_out(body, optimizers):
+    inputs = "float[1,16,8,8] x, float[16,16,1,1] w, uint8[1] q, bool c"
+    weights = """<int64[8] k = {0,0,1,1,0,0,1,1}, float[1,1] deep = {2}, float[1] flat = {2},
+        float[4] scales = {1,1,0.5,0.5}>"""
+    assert disabled(body, inputs, weights) == optimizers
+
+
+WEIGHTS = """<int8[2,2] w = {1,2,3,4}, uint8[2,2] u = {1,2,3,4}, int8[2,2,2] c = {1,2,3,4,5,6,7,8},
+    float s = {1}, float[2] v = {1,2}, int8[2] zeros = {0,0}, int8[2] some = {0,1}, int8 zero = {0}>"""
+
+
+@pytest.mark.parametrize(
+    ("body", "kept", "weights"),
+    [
+        ("d = DequantizeLinear(w, s) a = MatMul(x, d) b = MatMul(a, d) y = MatMul(b, d)", (), 3),
+        ("d = DequantizeLinear(w, s) a = MatMul(x, d) y = MatMul(a, d)", ("w",), 1),
+        ("d = DequantizeLinear(u, s) a = MatMul(x, d) y = MatMul(a, d)", (), 1),
+        ("d = DequantizeLinear(w, s) e = DequantizeLinear(w, s) a = MatMul(x, d) y = MatMul(a, e)", (), 2),
+        ("d = DequantizeLinear(w, s, zero) a = MatMul(x, d) y = MatMul(a, d)", (), 2),
+        ("t = Transpose <perm = [1,0]> (w) d = DequantizeLinear(t, s) y = MatMul(x, d)", (), 1),
+        ("d = DequantizeLinear(i, s) a = MatMul(x, d) y = MatMul(a, d)", (), 0),
+        ("d = DequantizeLinear(w, s) y = MatMul(x, d)", (), 1),
+    ],
+)
+def test_each_reader_of_a_weight_has_it_for_itself(body, kept, weights):
+    head = '<ir_version: 10, opset_import: ["": 21]> g (float[2,2] x, int8[2,2] i) => (y)'
+    model = ir.from_onnx_text(f"{head} {WEIGHTS} {{ {body} }}")
+    feed = {"x": np.eye(2, dtype=np.float32), "i": np.ones((2, 2), np.int8)}
+    (before,) = ReferenceEvaluator(ir.to_proto(model)).run(None, feed)
+    separate_weights(model, kept)
+    steps = [node for node in model.graph if node.op_type == "DequantizeLinear"]
+    stored = [step.inputs[0] for step in steps if step.inputs[0].is_initializer()]
+    stored += [node.inputs[0] for node in model.graph if node.op_type == "Transpose"]
+    assert len({value.name for value in stored}) == weights
+    points = [step.inputs[2] for step in steps if len(step.inputs) > 2]
+    assert len({id(value) for value in points}) == len(points)
+    np.testing.assert_array_equal(ReferenceEvaluator(ir.to_proto(model)).run(None, feed)[0], before)
+
+
+@pytest.mark.parametrize(
+    ("body", "removed"),
+    [
+        ("d = DequantizeLinear <axis = 2> (c, v, zeros) y = MatMul(x, d)", True),
+        ("d = DequantizeLinear <axis = 2> (c, v, some) y = MatMul(x, d)", False),
+        ("d = DequantizeLinear <axis = 1> (w, v, zeros) y = MatMul(x, d)", False),
+        ("d = DequantizeLinear(c, s, zero) y = MatMul(x, d)", False),
+        ("d = DequantizeLinear <axis = 2> (c, v, zeros) y = Add(x, d)", False),
+        ("d = DequantizeLinear <axis = 2> (c, v, zeros) a = MatMul(x, d) y = Add(a, d)", False),
+    ],
+)
+def test_zero_points_of_zero_go_where_products_are_refused_with_them(body, removed):
+    model = ir.from_onnx_text(
+        f"""<ir_version: 10, opset_import: ["": 21]> g (float[2,2,2] x) => (y) {WEIGHTS} {{ {body} }}"""
+    )
+    separate_weights(model, ())
+    steps = [node for node in model.graph if node.op_type == "DequantizeLinear"]
+    assert [len(step.inputs) < 3 or step.inputs[2] is None for step in steps] == [removed] * len(steps)
