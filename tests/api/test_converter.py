@@ -41,6 +41,18 @@ def test_wrong_values_are_refused(name, value, error, message):
         setattr(Converter(), name, value)
 
 
+def test_a_converter_chooses_nothing_by_itself():
+    converter = Converter()
+    assert str(converter).splitlines() == [
+        "config_info: {},", "weight_fp16: False,", "input_shape: {},", "input_format: Format.NHWC,",
+        "input_data_type: DataType.FLOAT32,", "output_data_type: DataType.FLOAT32,",
+        "save_type: ModelType.MINDIR,", "enable_encryption: False,", "infer: False,", "optimize: general,",
+        "device: .",
+    ]  # fmt: skip
+    assert (converter.device_id, converter.rank_id, converter.decrypt_mode) == (0, 0, "AES-GCM")
+    assert (converter.trust, converter.summary) == (False, None)
+
+
 def test_keys_cannot_be_read():
     converter = Converter()
     converter.encrypt_key = "00" * 16

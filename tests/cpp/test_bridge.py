@@ -165,8 +165,8 @@ def test_kinds_of_models_run_on_devices_that_are_there(monkeypatch):
     assert not bridge.supports(0, 1)
     assert not bridge.supports(2, ModelType.MINDIR.value)
     assert not bridge.supports(3, ModelType.MINDIR.value)
-    monkeypatch.setenv("PINNACE_SIMULATE", "ascend:1")
-    assert [kind for kind in range(7) if bridge.supports(kind, ModelType.ONNX.value)] == [0, 3, 4, 5]
+    monkeypatch.setenv("PINNACE_SIMULATE", "ascend:1,gpu:1")
+    assert [kind for kind in range(7) if bridge.supports(kind, ModelType.ONNX.value)] == [0, 1, 3, 4, 5]
 
 
 def test_a_group_shares_its_workspace_unless_it_is_told_otherwise():

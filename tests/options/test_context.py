@@ -259,6 +259,7 @@ def test_device_infos_of_older_releases() -> None:
 def test_device_infos_print_as_in_the_pages_of_mindspore_lite() -> None:
     assert str(CPUDeviceInfo(enable_fp16=True)) == "device_type: DeviceType.kCPU,\nenable_fp16: True."
     assert str(AscendDeviceInfo()) == "device_type: DeviceType.kAscend,\ndevice_id: 0."
+    assert str(GPUDeviceInfo()) == "device_type: DeviceType.kGPU,\ndevice_id: 0,\nenable_fp16: False."
     assert issubclass(GPUDeviceInfo, DeviceInfo)
     with pytest.raises(TypeError, match="enable_fp16 must be bool"):
         CPUDeviceInfo(enable_fp16=1)

@@ -45,7 +45,7 @@ Sections = dict[str, dict[str, str]]
 
 _DEVICES = {0: CPUDeviceInfo, 1: GPUDeviceInfo, 3: AscendDeviceInfo, 4: AscendDeviceInfo, 5: AscendDeviceInfo}
 _KINDS = {0: "cpu", 1: "gpu", 3: "ascend", 4: "ascend", 5: "ascend"}
-_OUTPUT_TYPES = {DataType.FLOAT32: "FP32", DataType.FLOAT16: "FP16", DataType.UINT8: "UINT8"}
+_OUTPUT_TYPES = {DataType.FLOAT32: "FP32", DataType.FLOAT16: "FP16"}
 
 _LITE = 0xF0000000
 _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], int], ...] = (
