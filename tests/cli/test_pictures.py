@@ -45,6 +45,45 @@ def test_a_picture_keeps_its_size_and_its_pixels(photo):
 
 
 @pytest.mark.parametrize(
+    ("size", "crop", "box"),  # of a picture of 17 x 11: left, top, right, bottom
+    [
+        (None, None, (0, 0, 17, 11)),
+        ((6, 8), None, (0, 0, 17, 11)),
+        ((5, 5), 1, (3, 0, 14, 11)),
+        ((5, 5), 0.5, (6, 3, 11, 8)),
+        ((11, 34), 1, (0, 3, 17, 8)),
+        ((4, 4), 0.01, (8, 5, 9, 6)),
+    ],
+)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_picture_is_cropped_resized_and_normalized_as_pillow_and_numpy_do(photo, size, crop, box, channels):
+    mean, std = ([0.1, 0.2, 0.3], [0.5, 0.25, 0.125]) if channels == 3 else (0.1, 0.5)
+    picture = Image.open(photo).convert("RGB" if channels == 3 else "L").crop(box)
+    picture = picture.resize((17, 11) if size is None else size[::-1], Image.Resampling.BICUBIC)
+    pixels = np.asarray(picture, np.float64).reshape(picture.height, picture.width, channels)
+    expected = ((pixels / 255 - mean) / std)[np.newaxis]
+    for layout, order in (("NHWC", (0, 1, 2, 3)), ("NCHW", (0, 3, 1, 2))):
+        found = mslite.images.load(
+            photo, size, crop=crop, mean=mean, std=std, channels=channels, layout=layout
+        )
+        np.testing.assert_allclose(found, expected.transpose(order), atol=1e-5)
+
+
+def test_values_are_pixels_by_255_if_nothing_else_is_said(photo):
+    pixels = np.asarray(Image.open(photo), np.float32)
+    np.testing.assert_allclose(mslite.images.load(photo)[0], pixels.transpose(2, 0, 1) / 255, atol=1e-6)
+
+
+def test_numbers_of_a_picture_are_resized_channel_by_channel():
+    pixels = np.random.default_rng(0).normal(size=(4, 6, 2)).astype(np.float32)
+    found = mslite.images.resized(pixels, (3, 8), "BILINEAR")
+    assert found.shape == (8, 3, 2)
+    for channel in range(2):
+        expected = Image.fromarray(pixels[:, :, channel]).resize((3, 8), Image.Resampling.BILINEAR)
+        np.testing.assert_array_equal(found[:, :, channel], np.asarray(expected))
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"mean": (1, 2)}, "mean has 2 numbers"),

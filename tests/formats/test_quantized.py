@@ -11,6 +11,8 @@ from pinnace.building.build import build_model as build
 from pinnace.errors import ModelFormatError, UnsupportedModelError
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
+from pinnace.program import Layout
+from pinnace.program_structure import quantized_axis
 
 DATA = Path(__file__).parent.parent / "data" / "lite_quantized"
 RUN_BY_LITE = sorted(p for p in DATA.iterdir() if p.suffix in (".ms", ".mindir") and "_8bit" not in p.stem)
@@ -132,3 +134,24 @@ def test_custom_operators_are_refused_by_their_own_name(write_ms):
     file = write_ms(allTensors=tensors, nodes=[node], inputIndex=[0], outputIndex=[1])
     with pytest.raises(UnsupportedModelError, match="Custom:FastAttention x1, first at node 'n'"):
         build(file, None, Target(threads=1), Settings.load())
+
+
+@pytest.mark.parametrize(
+    ("primitive", "position", "attributes", "axis"),
+    [
+        ("MatMulFusion", 0, {}, -2),
+        ("MatMulFusion", 1, {}, -1),
+        ("MatMulFusion", 0, {"transpose_a": True}, -1),
+        ("MatMulFusion", 1, {"transpose_b": True}, -2),
+        ("MatMulFusion", 0, {"transpose_b": True}, -2),
+        ("MatMulFusion", 2, {"transpose_b": True}, 0),
+        ("Gather", 0, {}, 3),
+        ("Conv2DFusion", 1, {}, 0),
+    ],
+)
+@pytest.mark.parametrize("layout", Layout)
+def test_scales_differ_along_the_axis_of_the_results_of_a_node(primitive, position, attributes, axis, layout):
+    """The columns of what it gives, but for the transposed convolution, which has its outputs second."""
+    assert quantized_axis(primitive, position, attributes, layout, 3) == axis
+    transposed = quantized_axis("Conv2dTransposeFusion", 1, attributes, layout)
+    assert transposed == (1 if layout is Layout.NCHW else -1)
