@@ -53,6 +53,11 @@ def test_a_converter_chooses_nothing_by_itself():
     assert (converter.trust, converter.summary) == (False, None)
 
 
+def test_frameworks_have_the_numbers_of_mindspore_lite():
+    names = ["TF", "CAFFE", "ONNX", "MINDIR", "TFLITE", "PYTORCH"]  # of converter::FmkType, from 0 on
+    assert [FmkType(number).name for number in range(6)] == names
+
+
 def test_keys_cannot_be_read():
     converter = Converter()
     converter.encrypt_key = "00" * 16

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import pytest
+
+from pinnace.errors import ModelStateError
 from pinnace.serving.pool import WorkerPool
 from pinnace.serving.threads import WorkerGroup
 from pinnace.serving.worker import Worker
@@ -35,4 +38,27 @@ def test_an_engine_that_queues_gets_four_requests_a_worker_up_to_the_limit():
     for limit, count in ((0, 8), (3, 5), (100, 8)):
         pool = WorkerPool(executable(queues=True), 2, limit=limit)
         assert (len(pool._workers), pool.stats().workers) == (count, 2)
+        pool.close()
+
+
+def test_a_forked_pool_goes_on_unless_it_ran_or_its_engine_cannot():
+    idle, running, waiting = (WorkerPool(executable(), 1) for _ in range(3))
+    idle.renew()
+    idle._check_open()
+    running._workers[0].lock.acquire()
+    running.renew()
+    waiting._waiting.append(None)
+    waiting.renew()
+    assert not waiting._waiting
+    for pool in (running, waiting):
+        with pytest.raises(ModelStateError, match="forked while the model ran a prediction"):
+            pool._check_open()
+        pool.renew()
+    bound = executable()
+    bound.lost_by_fork = "its devices belong to another process"
+    lost = WorkerPool(bound, 1)
+    lost.renew()
+    with pytest.raises(ModelStateError, match="its devices belong to another process"):
+        lost._check_open()
+    for pool in (idle, running, waiting, lost):
         pool.close()
