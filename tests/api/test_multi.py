@@ -156,10 +156,23 @@ def test_a_runner_opens_only_models_in_parts(network, tmp_path):
         ModelFormatError, match=r"whole.mindir: the model has no parts: convert it with \[SplitGraph\]"
     ):
         runner.build_from_file(tmp_path / "whole.mindir", ModelType.MINDIR)
+    with pytest.raises(TypeError, match="context must be Context"):
+        runner.build_from_file(str(network), ModelType.MINDIR, 1)
     assert runner.get_model_executor() == []
 
 
-@pytest.mark.parametrize("noted", ["{}", "[", '{"files": ["../x"], "executors": []}'])
+def noted(*parts, **changes):
+    executor = {"parts": parts, "inputs": ["x"], "outputs": ["y"]} | changes
+    return json.dumps({"files": ["a", "b"], "executors": [executor]})
+
+
+@pytest.mark.parametrize(
+    "noted",
+    [
+        "{}", "[", '{"files": ["../x"], "executors": []}', noted(-1, 0), noted(1, 0), noted(0, 2), noted(0),
+        noted(0, 1, 1), noted("a", "b"), noted(0, 1, inputs=1),
+    ],
+)  # fmt: skip
 def test_damaged_notes_of_parts_are_an_error(network, tmp_path, noted):
     model = onnx.load(network)
     model.metadata_props.add(key="pinnace.split", value=noted)

@@ -4,6 +4,7 @@ import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
 from pinnace.bench import arrivals
@@ -95,3 +96,20 @@ def test_a_rate_beyond_all_machines_ends_in_time():
 def test_waiting_requests_are_limited(monkeypatch):
     monkeypatch.setattr(arrivals, "_MOST_WAITING", 10)
     assert arrive(Future, 1e6, RunLimit(0.01, runs=10**9)).requests == 10
+
+
+def test_figures_are_those_of_all_requests(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(arrivals, "time", clock)
+    durations = np.random.default_rng(0).permutation(np.arange(1, 102)).tolist()  # the percentile p is 1 + p
+
+    def submit():
+        clock.sleep(durations.pop() / 1e3)
+        done = Future()
+        done.set_result(None)
+        return done
+
+    found = arrive(submit, 1e-3, RunLimit(1.0, runs=101))  # a request in 1000 s: none waits for another one
+    assert (found.requests, found.withdrawn) == (101, 0)
+    assert (found.p50, found.p90, found.p99, found.max) == pytest.approx((51, 91, 100, 101))
+    assert found.per_second == pytest.approx(1e-3, rel=0.3)
