@@ -36,3 +36,28 @@ def test_only_work_that_no_number_of_a_request_changes_is_known(text: str, known
     info: dict[str, str] = {}
     duration.record(ir.from_proto(onnx.parser.parse_model(HEAD + text)), info)
     assert bool(info[BY_SHAPES]) is known
+
+
+@pytest.mark.parametrize(
+    ("call", "free"),
+    [
+        ("Expand({}, {})", [0]),
+        ("OneHot({}, {}, {})", [0, 2]),
+        ("Pad({}, {}, {})", [0, 2]),
+        ("Resize({}, , , {})", [0]),
+        ("Tile({}, {})", [0]),
+        ("Gather({}, {})", [0, 1]),
+        ("TopK({}, {})", [0, 1]),
+        ("Range({}, {}, {})", []),
+    ],
+)
+def test_integers_that_are_data_do_not_count(call, free):
+    """A request gives the input in one place, constants are in the others; sizes count, data does not."""
+    for place in range(call.count("{}")):
+        given = ["k"] * call.count("{}")
+        given[place] = "n"
+        text = f"(int64[2] x) => (y) <int64[2] k = {{1, 1}}> {{ n = Neg(x) y = {call.format(*given)} }}"
+        model = ir.from_onnx_text(HEAD + text)
+        info: dict[str, str] = {}
+        duration.record(model, info)
+        assert bool(info[BY_SHAPES]) == (place in free), place

@@ -9,11 +9,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper
 
 from pinnace.building.build import build_model as build
 from pinnace.building.opening import inspect_model
+from pinnace.engines.names import Names
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 
@@ -142,3 +144,32 @@ def test_nodes_of_onnx_without_a_name_have_that_of_their_output():
     nodes = [helper.make_node("MatMul", ["x", "x"], ["a"]), helper.make_node("Softmax", ["a"], ["y"])]
     (run,), _ = profile(serialized(nodes, ["y"]), 1)
     assert [step.node for step in run] == ["a", "y"]
+
+
+@pytest.mark.parametrize(
+    ("engine", "operator", "name"),
+    [
+        ("a", "", "first"),
+        ("a_nchwc", "", "first"),
+        ("fused a", "", "first"),
+        ("b/more/words", "", "b"),  # the node has no name, but its result
+        ("b", "FusedConv", "first"),
+        ("e", "Conv", "e"),  # four nodes before it
+        ("d", "Conv", "first"),
+        ("d", "Relu", "b"),
+        ("d", "Softmax", "d"),  # which no node of the chain is
+        ("ab", "", "ab"),  # of another word
+        ("new node", "", "new node"),
+        ("", "", ""),
+    ],
+)
+def test_nodes_of_an_engine_have_the_name_of_the_node_that_they_are_for(engine, operator, name):
+    model = ir.from_onnx_text(
+        """<ir_version: 10, opset_import: ["": 21]> g (float[1,1,2,2] x, float[1,1,1,1] w) => (y) {
+            a = Conv(x, w)  b = Relu(a)  c = Neg(b)  d = Abs(c)  e = Exp(d)  y = Sin(e)
+        }"""
+    )
+    model.graph[0].name = "first"
+    for node in list(model.graph)[1:]:
+        node.name = node.outputs[0].name
+    assert Names(model).of(engine, operator) == name

@@ -633,6 +633,39 @@ def test_signed_steps_become_unsigned():
     assert model.graph.node(0).outputs[0].dtype is ir.DataType.UINT8
 
 
+SINCE = {
+    "BatchNormalization": (9, """g (float[2,2,3,4,5] x, float[2] s) => (float[2,2,3,4,5] y)
+        <int64[4] merged = {2,2,12,5}, int64[5] whole = {2,2,3,4,5}> {
+            a = Reshape(x, merged) n = BatchNormalization <epsilon = 0.001> (a, s, s, s, s)
+            y = Reshape(n, whole) }"""),
+    "QuantizeLinear": (11, """g (uint8[1,2,5,5] q, uint8[2,2,3,3] k) => (y) <float s = {1}, uint8 z = {0}> {
+        d = DequantizeLinear(q, s, z)  w = DequantizeLinear(k, s, z)  c = Conv(d, w)  a = Relu(c)
+        y = QuantizeLinear(a, s, z) }"""),
+    "Gemm": (11, """g (uint8[2,5] q, uint8[5,4] k, float[4] c) => (y) <float s = {0.05}, uint8 z = {128}> {
+        d = DequantizeLinear(q, s, z)  w = DequantizeLinear(k, s, z)  y = Gemm(d, w, c) }"""),
+    "Squeeze": (13, "g (float[0,4] x, float[4] w) => (y) { y = MatMul(x, w) }"),
+    "Reshape": (14, "g (float[1,0,4,4] x) => (y) { y = GlobalAveragePool(x) }"),
+    "Pad": (15, """g (float[1,1,n,n] x, float[1,1,2,2] w) => (y) {
+        y = Conv <auto_pad = "SAME_UPPER", dilations = [2,2], strides = [2,2]> (x, w) }"""),
+    "LayerNormalization": (17, """g (float[2,16] x) => (y) <float eps = {0.001}> {
+        m = ReduceMean <axes = [-1]> (x)  d = Sub(x, m)  s = Mul(d, d)  v = ReduceMean <axes = [-1]> (s)
+        e = Add(v, eps)  r = Sqrt(e)  y = Div(d, r) }"""),
+    "InstanceNormalization": (21, """g (float[2,6,5] x, float[6] s) => (y) {
+        y = GroupNormalization <num_groups = 3> (x, s, s) }"""),
+}  # fmt: skip
+"""Operators that a rule writes or removes, the first operator set that it understands, and its form."""
+
+
+@pytest.mark.parametrize("operator", SINCE)
+def test_rules_leave_the_forms_of_older_operator_sets(operator):
+    first, graph = SINCE[operator]
+    for opset in (first - 1, first):
+        model = ir.from_onnx_text(f"{HEAD} {graph}".replace('"": 21', f'"": {opset}'))
+        before = [node.op_type for node in model.graph]
+        rewrite(model)
+        assert ([node.op_type for node in model.graph] != before) == (opset == first)
+
+
 @pytest.mark.parametrize("error", [AttributeError, TypeError])
 def test_mistakes_of_a_rule_are_seen(monkeypatch, error):
     def mistaken(b, node):
