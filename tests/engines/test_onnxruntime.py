@@ -462,3 +462,53 @@ def test_zero_points_of_zero_go_where_products_are_refused_with_them(body, remov
     separate_weights(model, ())
     steps = [node for node in model.graph if node.op_type == "DequantizeLinear"]
     assert [len(step.inputs) < 3 or step.inputs[2] is None for step in steps] == [removed] * len(steps)
+
+
+def entry(options: ort.SessionOptions, key: str) -> str:
+    try:
+        return options.get_session_config_entry(key)
+    except RuntimeError:  # it was not set
+        return ""
+
+
+@pytest.mark.parametrize(
+    ("threads", "requests", "cores", "bound"),
+    [
+        (1, 1, (3,), ""),
+        (1, 2, (3, 2), ""),
+        (2, 1, (3, 2), "3"),
+        (2, 2, (3, 2, 1, 0), "2;1"),  # the first two are the workers'
+        (3, 1, (5, 6), "7;7"),
+        (2, 2, (1, 2), "2;3"),
+        (2, 2, (), ""),
+    ],
+)
+def test_threads_of_the_engine_are_bound_beside_those_of_workers(threads, requests, cores, bound):
+    """One for each thread of a request but its caller's; the engine counts cores from 1."""
+    asked = session.options(Target(threads=threads, parallel_requests=requests, cores=cores))
+    assert entry(asked, "session.intra_op_thread_affinities") == bound
+    assert asked.intra_op_num_threads == requests * (threads - 1) + 1
+    assert entry(asked, "session.intra_op.allow_spinning") == ("0" if requests > 1 else "")
+
+
+@pytest.mark.parametrize(("operators", "parallel"), [(0, False), (1, False), (2, True), (3, True)])
+def test_operators_run_in_parallel_where_that_was_asked_for(operators, parallel):
+    asked = session.options(Target(threads=3, inter_op_threads=operators))
+    assert (asked.execution_mode == ort.ExecutionMode.ORT_PARALLEL) == parallel
+    assert not parallel or asked.inter_op_num_threads == operators
+
+
+@pytest.mark.parametrize(
+    ("machine", "kinds", "precision", "half"),
+    [
+        ("aarch64", ["bfloat16"], "preferred_fp16", True),
+        ("aarch64", ["bfloat16"], "enforce_fp32", False),
+        ("aarch64", ["float16"], "preferred_fp16", False),
+        ("x86_64", ["bfloat16"], "preferred_fp16", False),
+    ],
+)
+def test_products_are_in_bfloat16_on_arm_alone(machine, kinds, precision, half, monkeypatch):
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    monkeypatch.setattr(session, "sixteen_bit_types", lambda: kinds)
+    asked = session.options(Target(threads=1, precision=precision))
+    assert bool(entry(asked, "mlas.enable_gemm_fastmath_arm64_bfloat16")) == half

@@ -1,11 +1,14 @@
 """What OpenVINO gets wrong is right where OpenVINO was asked for: on the first build and from the cache."""
 
 import numpy as np
+import onnx_ir as ir
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
+from onnx.reference import ReferenceEvaluator
 
 import pinnace
+from pinnace.options.target import Target
 
 pytest.importorskip("openvino")
 
@@ -132,3 +135,66 @@ def test_remainders_of_large_integers(dtype):
     )
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     np.testing.assert_array_equal(run(made.SerializeToString(), x), np.mod(x, 1009))
+
+
+@pytest.mark.parametrize(
+    ("body", "operators"),
+    [
+        ("y = Greater(x, z)", "Less"),
+        ("y = GreaterOrEqual(x, z)", "LessOrEqual"),
+        ("y = Less(x, z)", "Less"),
+        ("y = Cast <to = 9> (x)", "Equal Not"),
+        ("y = Cast <to = 9> (b)", "Cast"),
+        ("y = Cast <to = 7> (x)", "Cast"),
+        ("q = QuantizeLinear(x, s, n) y = DequantizeLinear(q, s, n)", "uint8"),
+        ("q = QuantizeLinear <output_dtype = 3> (x, s, n) y = DequantizeLinear(q, s, n)", "uint8"),
+        ("q = QuantizeLinear(x, s, n) c = DequantizeLinear(q, s, n) d = DequantizeLinear(q, s, n) "
+         "y = Add(c, d)", "uint8"),
+        ("q = QuantizeLinear(x, s, u) y = DequantizeLinear(q, s, u)", "uint8"),
+        ("q = QuantizeLinear(x, s, n) y = DequantizeLinear(q, t, n)", "int8"),
+        ("q = QuantizeLinear(x, s, n) c = Cast <to = 1> (q) d = DequantizeLinear(q, s, n) y = Add(c, d)",
+         "int8"),
+        ("y = QuantizeLinear(x, s, n)", "int8"),
+        ("q = QuantizeLinear <output_dtype = 3> (x, s) y = DequantizeLinear(q, s)", "int8"),
+    ],
+)  # fmt: skip
+def test_forms_that_openvino_computes_differently_are_written_otherwise(body, operators):
+    from pinnace.engines.openvino.rewrites import rewrite
+
+    made = ir.from_onnx_text(
+        f"""<ir_version: 10, opset_import: ["": 21]> g (float[6] x, float[6] z, bool[6] b) => (y)
+        <float s = {{0.5}}, float t = {{0.25}}, int8 n = {{5}}, uint8 u = {{5}}> {{ {body} }}"""
+    )
+    x = np.array([-3, -0.5, 0, 1, np.nan if "Quant" not in body else 2, 3], np.float32)
+    feed = {"x": x, "z": np.array([0, -0.5, 1, 1, 1, 2], np.float32), "b": x > 0}
+    (wanted,) = ReferenceEvaluator(ir.to_proto(made)).run(None, feed)
+    rewrite(made)
+    if "int8" in operators:
+        (step,) = (node for node in made.graph if node.op_type == "QuantizeLinear")
+        assert step.outputs[0].dtype is None or step.outputs[0].dtype.name.lower() == operators
+        kind = step.inputs[2].dtype.name.lower() if len(step.inputs) > 2 else "int8"
+        assert kind == operators
+    else:
+        assert [node.op_type for node in made.graph] == operators.split()
+    np.testing.assert_array_equal(ReferenceEvaluator(ir.to_proto(made)).run(None, feed)[0], wanted)
+
+
+def test_comparisons_of_old_operator_sets_stay():
+    from pinnace.engines.openvino.rewrites import rewrite
+
+    head = '<ir_version: 4, opset_import: ["": 6]> g (float[2] x, float[1] z) => (y)'
+    made = ir.from_onnx_text(f"{head} {{ y = Greater <broadcast = 1> (x, z) }}")
+    rewrite(made)
+    assert [node.op_type for node in made.graph] == ["Greater"]
+
+
+@pytest.mark.parametrize(("threads", "requests", "all_threads"), [(2, 3, 6), (1, 1, 1), (4, 1, 4)])
+def test_each_request_has_its_threads_and_no_activation_is_rounded(threads, requests, all_threads):
+    from pinnace.engines.openvino.session import properties
+
+    asked = properties(Target(threads=threads, parallel_requests=requests, profile=True))
+    assert (asked["INFERENCE_NUM_THREADS"], asked["NUM_STREAMS"]) == (all_threads, requests)
+    assert asked["PERF_COUNT"]
+    assert asked["INFERENCE_PRECISION_HINT"] == "f32"
+    assert asked["DYNAMIC_QUANTIZATION_GROUP_SIZE"] == 0
+    assert not asked["ENABLE_CPU_PINNING"]  # threads keep the cores that they inherit
