@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tritonclient.http
+from starlette.testclient import TestClient
 from tests.server.models import constant, rounds
 from tests.server.test_protocol import A, B, inputs
 from tests.waiting import LIMIT, in_thread, until
@@ -25,6 +26,7 @@ from pinnace.errors import ConfigError
 from pinnace.server.cluster import ClusterServer
 from pinnace.server.server import Options
 from pinnace.server.settings import ModelSettings
+from pinnace.serving.ray import doors
 
 ALONE = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ADDRESS": "local", "RAY_AUTH_MODE": "disabled"}
 """Variables for a cluster that reports to nobody and joins nothing that happens to run here."""
@@ -167,6 +169,34 @@ def test_what_a_cluster_lacks_is_refused_before_it_is_asked(tmp_path, options, n
     model = constant(tmp_path / "one.onnx", 1)
     with pytest.raises(ConfigError, match=named):
         ClusterServer.of([model], ModelSettings(), options, 1)
+
+
+def test_each_replica_is_an_application_with_the_options_of_the_server(simple, tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(doors, "serve", lambda *given: seen.append(given))
+    (tmp_path / "tokens").write_text(f"{TOKEN} read\n")
+    tokens = tmp_path / "tokens"
+    options = Options("127.0.0.1", 8126, None, max_connections=7, drain=3.0, name="ours", tokens=tokens)
+    server = ClusterServer.of([simple], ModelSettings(threads=2), options, 4)
+    assert (server.cores, server.settings.workers, server.models) == (2, 1, (simple,))
+    assert ClusterServer.of([simple], ModelSettings(workers=3), options, 0).cores == 3
+    server.serve(len, bool)
+    ((build, place, replicas, cores, *rest),) = seen
+    assert (replicas, cores, rest) == (4, 2, [len, bool])
+    assert place == doors.Place("127.0.0.1", 8126, 7, 3.0)
+    with TestClient(build()) as client:
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        assert client.get("/v2", headers=headers).json()["name"] == "ours"
+        assert client.get("/v2").status_code == 401
+        assert client.get("/status", headers=headers).status_code == 501
+
+
+def test_tokens_and_models_of_a_cluster_are_read_before_it_is_asked(simple, tmp_path):
+    (tmp_path / "tokens").write_text("short read\n")
+    with pytest.raises(ConfigError, match="at least 16"):
+        ClusterServer.of([simple], ModelSettings(), Options(grpc_port=None, tokens=tmp_path / "tokens"), 1)
+    with pytest.raises(ConfigError, match="there is no such file"):
+        ClusterServer.of([tmp_path / "none.onnx"], ModelSettings(), Options(grpc_port=None), 1)
 
 
 def test_a_missing_ray_is_named(tmp_path):
