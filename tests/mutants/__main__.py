@@ -19,10 +19,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
+from compileall import compile_dir
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
+from py_compile import PycInvalidationMode
 from queue import SimpleQueue
 
 from coverage import CoverageData
@@ -174,7 +176,7 @@ def _first_failure(tests: list[str], copy: Path) -> str | None:
     """Return the first test that fails; a text that is no test's name if pytest does not end."""
     names = copy / "names.txt"
     names.write_text("\n".join(tests), encoding="utf-8")
-    environment = os.environ | {"PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = os.environ | {"PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": ""}
     command = [sys.executable, "-m", "pytest", "-x", "-rfE", "-p", "no:cacheprovider", f"@{names}"]
     try:
         run = subprocess.run(
@@ -191,11 +193,13 @@ def _first_failure(tests: list[str], copy: Path) -> str | None:
 
 
 def _copied(folder: Path) -> Path:
+    """Copy the project, compiled in such a way that a change is seen whatever its time."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
     for name in filter(None, listed.stdout.split("\0")):
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, target)
+    compile_dir(folder / "src", quiet=1, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
     return folder
 
 
