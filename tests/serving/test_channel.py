@@ -91,6 +91,12 @@ def test_memory_grows_and_never_shrinks():
     assert sizes == [4096, 4096, 8192, 8192]
 
 
+def test_arrays_larger_than_the_usable_memory_are_refused():
+    """The kernel would fill the memory for them, and kill processes."""
+    with pytest.raises(OSError, match="Cannot allocate memory"):
+        Memory().views([(1 << 62,)], [np.dtype(np.uint8)])
+
+
 def test_ports_arrive_as_they_were():
     ports = (
         Port("x", DataType.FLOAT16, (-1, 3), Format.NHWC, ((range(1, 5),), (range(8, 9),)), ("batch", "")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import mmap
@@ -18,6 +19,7 @@ import numpy as np
 from pinnace import errors
 from pinnace.engines.forks import renewed_by_forks
 from pinnace.errors import EngineError, PinnaceError, UnsupportedModelError, UnsupportedPrimitive
+from pinnace.machine.cgroup import usable_memory
 from pinnace.shapes import alternatives, written
 from pinnace.types import Array, DataType, Format, Port
 
@@ -89,7 +91,7 @@ class Memory:
     def views(self, shapes: Shapes, dtypes: DTypes) -> list[Array]:
         """Return consecutive arrays of these shapes and dtypes; both processes get the same ones.
 
-        Raises `OSError` if the machine has no memory left.
+        Raises `OSError` if they take more than this process may use.
         """
         offsets = [0]
         for shape, dtype in zip(shapes, dtypes, strict=True):
@@ -104,6 +106,8 @@ class Memory:
     def _mapped(self, size: int) -> mmap.mmap:
         if self._map is None or len(self._map) < size:
             whole = max(1, math.ceil(size / mmap.PAGESIZE)) * mmap.PAGESIZE
+            if whole > usable_memory():  # the kernel would fill the memory, and kill processes
+                raise OSError(errno.ENOMEM, f"{os.strerror(errno.ENOMEM)} for arrays of {size} bytes")
             if os.fstat(self.descriptor).st_size < whole:
                 os.posix_fallocate(self.descriptor, 0, whole)  # else a full machine raises SIGBUS later
             self._map = mmap.mmap(self.descriptor, whole)
