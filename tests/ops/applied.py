@@ -38,12 +38,11 @@ def results(
     }
     y = find(dialect, name).lower(b, [inputs.get(f"x{i}", a) for i, a in enumerate(given)], attributes)
     outputs = [b.op("Identity", v) for v in (y if isinstance(y, tuple) else (y,))]
-    initializers = {v for node in b.nodes for v in node.inputs if v is not None and v.const_value is not None}
     graph = ir.Graph(
         [*inputs.values()],
         outputs,
         nodes=b.nodes,
-        initializers=initializers,
+        initializers=b.initializers.values(),
         opset_imports={"": 21},
         name="g",
     )
