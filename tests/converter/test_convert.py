@@ -8,8 +8,10 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.converted import run, same
 
 from pinnace import formats
+from pinnace.converter.checking import difference
 from pinnace.converter.convert import Conversion, convert
-from pinnace.errors import UnsupportedModelError
+from pinnace.errors import ConfigError, ModelFormatError, NotSupportedError, UnsupportedModelError
+from pinnace.quantization.files import Quantization
 from pinnace.types import ModelType
 from pinnace.weights.source import Source
 
@@ -270,3 +272,105 @@ def test_sizes_and_places_are_of_int32_in_a_ms(tmp_path):
         n.primitive for n in nodes if any(t is not None and t.dtype is ir.DataType.INT64 for t in n.types)
     }
     assert long == {"Cast", "Minimum", "AddFusion"}  # the bound is beyond int32, the sum of no places
+
+
+def parsed(nodes, ports, opset=21):
+    text = f'<ir_version: 10, opset_import: ["" : {opset}, "own" : 1]>\ng {ports} {{ {nodes} }}'
+    return Source.of_buffer(onnx.parser.parse_model(text).SerializeToString())
+
+
+PAIR = parsed("a = Relu(x) b = Relu(x) c = Identity(b) y = Add(a, c)", "(float[2, 3] x) => (float[2, 3] y)")
+
+
+@pytest.mark.parametrize(
+    ("optimize", "primitives"),
+    [("none", ["ReLU", "ReLU", "Add"]), ("general", ["ReLU", "Add"]), ("ascend_oriented", ["ReLU", "Add"])],
+)
+def test_equal_nodes_are_one_unless_nothing_is_optimized(optimize, primitives, tmp_path):
+    summary = convert(PAIR, None, tmp_path / "made", Conversion(optimize=optimize))
+    assert [n.primitive for n in formats.read(Source.of_file(summary.files[0])).main.nodes] == primitives
+    assert (summary.nodes_before, summary.nodes) == (4, len(primitives))
+
+
+def test_a_summary_has_sizes_in_bytes(tmp_path):
+    for half, precision in ((False, "as in the model"), (True, "float16 weights")):
+        source = Source.of_buffer(model("MatMul", [(2, 300)], (np.ones((300, 2), np.float32),)))
+        summary = convert(source, None, tmp_path / "made", Conversion(half=half, check=True))
+        assert (summary.bytes_before, summary.precision) == (len(source.data), precision)
+        assert summary.bytes == sum(file.stat().st_size for file in summary.files)
+        assert summary.bytes < 0.7 * summary.bytes_before or not half
+        assert summary.error == 0
+
+
+def test_functions_that_a_file_defines_are_converted(tmp_path):
+    text = """<ir_version: 10, opset_import: ["" : 21, "own" : 1]>
+    g (float[2] x) => (float[2] y) { y = own.twice(x) }
+    <domain: "own", opset_import: ["" : 21]> twice (a) => (b) { b = Add(a, a) }"""
+    proto = onnx.parser.parse_model(text)
+    summary = convert(Source.of_buffer(proto.SerializeToString()), None, tmp_path / "made", Conversion())
+    x = np.array([1, -2], np.float32)
+    np.testing.assert_array_equal(run(summary.files[0], x)[0], 2 * x)
+
+
+@pytest.mark.parametrize("kind", [ModelType.MINDIR, ModelType.MINDIR_LITE])
+@pytest.mark.parametrize(("turn", "perm"), [("NHWC", (0, 2, 3, 1)), ("NCHW", (0, 3, 1, 2))])
+def test_inputs_of_four_dimensions_are_turned_and_no_others(turn, perm, kind, tmp_path):
+    source = parsed(
+        "r = Mul(x, w) y = Add(r, v)",
+        "(float[2, 3, 4, 5] x, float[4, 5] v, float[2, 3, 4, 5] z) => (float[2, 3, 4, 5] y)"
+        "<float[1, 1, 1, 5] w = {1, 2, 3, 4, 5}>",
+    )
+    options = Conversion(save_type=kind, turn=turn, check=True)
+    summary = convert(source, None, tmp_path / "made", options)
+    assert summary.error == 0
+    random = np.random.default_rng(0)
+    x, v, z = (random.normal(size=s).astype(np.float32) for s in ((2, 3, 4, 5), (4, 5), (2, 3, 4, 5)))
+    given = run(summary.files[0], x.transpose(perm), v, z.transpose(perm))
+    np.testing.assert_array_equal(given[0], x * np.arange(1, 6, dtype=np.float32) + v)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "other", "error"),
+    [
+        ("y = Add(x, x)", "b = Add(x, x) y = Mul(b, f)", 0.25),
+        ("y = Add(x, x)", "y = Add(x, x)", 0),
+        ("y = Sub(x, x)", "y = Sub(x, x)", 0),
+        ("y = Sub(x, x)", "y = Mul(x, z)", 0),
+    ],
+)
+def test_the_difference_of_results_is_of_their_greatest_value(nodes, other, error, tmp_path):
+    ports = "(float[n, 3] x) => (float[n, 3] y) <float f = {1.25}, float z = {0}>"
+    made = convert(parsed(other, ports), None, tmp_path / "made", Conversion()).files[0]
+    assert difference(parsed(nodes, ports), None, made, ("", "", ""), "", "") == pytest.approx(error)
+
+
+@pytest.mark.parametrize(
+    ("node", "result"), [("y = Transpose(x)", "float[3, 2] y"), ("y = Cast<to=6>(x)", "int32[2, 3] y")]
+)
+def test_results_of_another_shape_or_type_are_an_error(node, result, tmp_path):
+    relu = parsed("y = Relu(x)", "(float[2, 3] x) => (float[2, 3] y)")
+    made = convert(relu, None, tmp_path / "made", Conversion()).files[0]
+    with pytest.raises(ModelFormatError, match=r"result 0 is float32\[2, 3\], and that of the original is"):
+        difference(parsed(node, f"(float[2, 3] x) => ({result})"), None, made, ("", "", ""), "", "")
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"save_type": ModelType.ONNX}, NotSupportedError, "save_type ONNX: choose MINDIR or MINDIR_LITE"),
+        ({"half": True, "quantize": Quantization("stored")}, NotSupportedError, "choose one of them"),
+        ({"split": ((("x",), ("y",)),), "turn": "NHWC"}, NotSupportedError, "without encryption, input_form"),
+        (
+            {"split": ((("x",), ("y",)),), "save_type": ModelType.MINDIR_LITE},
+            NotSupportedError,
+            "for .mindir",
+        ),
+        ({"dynamic_dims": "1;2", "input_shape": "x:-1,3", "turn": "NHWC"}, ConfigError, "in another order"),
+        ({"input_shape": "z:2,3"}, ConfigError, "z"),
+    ],
+)
+def test_choices_that_exclude_others_are_refused(options, error, message, tmp_path):
+    source = parsed("y = Relu(x)", "(float[n, 3] x) => (float[n, 3] y)")
+    with pytest.raises(error, match=message):
+        convert(source, None, tmp_path / "made", Conversion(**options))
+    assert not list(tmp_path.iterdir())

@@ -80,6 +80,7 @@ def programs(tmp_path):
         ("PYTORCH", "scripted.pt", "torch.onnx.export"),
         ("TF", "frozen.pb", "tf2onnx.convert"),
         ("TF", "saved", "tf2onnx.convert"),
+        ("TF", "saved/saved_model.pb", "tf2onnx.convert"),
     ],
 )
 def test_programs_are_run_only_if_they_are_trusted(programs, framework, name, safe, monkeypatch, capsys):
@@ -128,6 +129,50 @@ def test_what_a_library_does_to_its_process(script, message, monkeypatch, tmp_pa
     with pytest.raises(ModelFormatError, match=f"short_range.tflite: .*{message}".replace("?", r"\?")):
         convert("TFLITE", FACES, tmp_path)
     assert "tensorflow" not in sys.modules
+
+
+def test_a_library_gets_the_file_and_the_shapes_and_its_memory_is_bounded(monkeypatch, tmp_path):
+    add = DATA / "api" / "add.onnx"
+    path = tmp_path / "script.py"
+    path.write_text(f"""if True:
+        import json, resource, shutil, sys
+        _, framework, model, made, shapes = sys.argv
+        assert (framework, model) == ("TFLITE", {str(FACES)!r})
+        assert json.loads(shapes) == {{"x": [3, 4, 5]}}
+        assert 0 < resource.getrlimit(resource.RLIMIT_DATA)[0] < 1 << 50
+        assert not sys.stdin.read()
+        shutil.copy({str(add)!r}, made)
+        """)
+    monkeypatch.setitem(frontends._SCRIPTS, "TFLITE", (str(path), {"sys": "library"}))
+    converter = Converter()
+    converter.input_shape = {"x": [3, 4, 5]}
+    converter.convert(FmkType.TFLITE, str(FACES), str(tmp_path / "made"))
+    assert converter.summary.bytes_before == FACES.stat().st_size
+    assert converter.summary.files == (tmp_path / "made.mindir",)
+
+
+@pytest.mark.parametrize(
+    ("framework", "layout", "turn"),
+    [("TFLITE", "NCHW", "NCHW"), ("TF", "NHWC", ""), ("ONNX", "NHWC", "NHWC"), ("CAFFE", "NCHW", "")],
+)
+def test_pictures_are_turned_where_the_framework_has_another_order(framework, layout, turn):
+    assert frontends.turned(framework, layout) == turn
+
+
+@pytest.mark.parametrize(
+    ("name", "framework"),
+    [("a.tflite", "TFLITE"), ("a.pb", "TF"), ("", "TF"), ("a.pt2", "PYTORCH"), ("a.prototxt", "CAFFE"),
+     ("a.ms", "MINDIR"), ("a", "MINDIR")],
+)  # fmt: skip
+def test_the_framework_of_a_file_is_told_by_its_suffix(name, framework, tmp_path):
+    assert frontends.framework_of(tmp_path / name) == framework
+
+
+def test_an_archive_of_something_else_is_no_program(tmp_path):
+    with zipfile.ZipFile(tmp_path / "weights.pt", "w") as archive:
+        archive.writestr("x/data.pkl", "")
+    with pytest.raises(ModelFormatError, match="is neither TorchScript nor an ExportedProgram"):
+        convert("PYTORCH", tmp_path / "weights.pt", tmp_path)
 
 
 @pytest.mark.parametrize("name", ["mindspore_ops/ctl_state", "mindspore_primitives/control_state_cache"])
