@@ -74,7 +74,7 @@ class Search:
     ) -> None:  # fmt: skip
         self._path, self._samples, self._bound, self._threads = path, samples, bound, threads
         self._deadline, self._watch = deadline, watch
-        self._settings = Settings.load(config, {"ms_cache": {"serialize_path": "off"}})
+        self._settings = Settings.load(config).uncached()
         self._ranges: Mapping[str, tuple[float, float]] = {}
         self._wanted: list[list[Array]] = []
         whole = [self._tried(replace(REFERENCE, provider=name)) for name in sorted(engines.installed())]

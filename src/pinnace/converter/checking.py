@@ -26,20 +26,15 @@ def difference(
     source: Source,
     kind: ModelType | None,
     converted: Path,
-    gears: tuple[str, str, str],
-    output_type: str,
+    target: Target,
     turn: Turn,
 ) -> float:
     """Return the greatest difference of the results over the greatest value of the original's.
 
-    `gears` are the arguments of `gears.limited`; free dimensions have the sizes of the first. Inputs are
-    random numbers between 0 and 1 and integers of 0 and 1, with a seed. Raises ModelFormatError if
-    the results have other types or shapes.
+    The original runs on `target`; free dimensions have its first sizes. Inputs are random numbers between
+    0 and 1 and integers of 0 and 1, with a seed. Raises ModelFormatError if the results have other types or
+    shapes.
     """
-    input_shape, dims, option = gears
-    target = Target(
-        input_shape=input_shape, dynamic_dims=dims, dynamic_dims_option=option, output_type=output_type
-    )
     model = source.data if source.path is None else source.path
     (inputs,), (expected,) = _run(model, kind, target)
     _, (given,) = _run(converted, None, Target(), [_turned(inputs, turn)])
@@ -80,7 +75,7 @@ def _run(
     model: Path | memoryview, kind: ModelType | None, target: Target, samples: Sequence[Sequence[Array]] = ()
 ) -> tuple[Sequence[Sequence[Array]], Sequence[Sequence[Array]]]:
     """Return inputs, random if there are none, and results of a model."""
-    executable = build(model, kind, target, Settings.load(options={"ms_cache": {"serialize_path": "off"}}))
+    executable = build(model, kind, target, Settings().uncached())
     try:
         random = np.random.default_rng(0)
         ports = limited(executable.inputs, *target.gears)

@@ -22,6 +22,7 @@ from pinnace.formats.mindir.writer import write
 from pinnace.lowering import custom
 from pinnace.lowering.entry import STATE
 from pinnace.lowering.graph import cast_outputs, compilable, port, shapes_of
+from pinnace.options.target import Target
 from pinnace.program import Dialect, Layout, Program
 from pinnace.quantization.accuracy import Likeness
 from pinnace.quantization.files import Quantization, quantized
@@ -74,9 +75,10 @@ class Conversion:
     notes: tuple[str, ...] = ()
 
     @property
-    def gears(self) -> tuple[str, str, str]:
-        """The order of inputs, the sizes of their free dimensions, and the option that gave these."""
-        return self.input_shape, self.dynamic_dims, self.dynamic_dims_option
+    def target(self) -> Target:
+        """The target with these shapes and results."""
+        names = ("input_shape", "dynamic_dims", "dynamic_dims_option", "output_type")
+        return Target(**{name: getattr(self, name) for name in names})
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ def convert(
         written = import_module(writer).write(program, place)
         if options.check:
             stage("checking")
-            error = difference(source, kind, written[0], options.gears, options.output_type, options.turn)
+            error = difference(source, kind, written[0], options.target, options.turn)
         if samples:
             stage("comparing")
             like = likeness(source, kind, written[0], options.input_shape, options.turn, samples)
@@ -236,7 +238,7 @@ def _check_gears(model: ir.Model, options: Conversion, name: str) -> None:
         return
     option = options.dynamic_dims_option
     inputs = [port(name, i) for i in model.graph.inputs if i.name not in model.graph.initializers]
-    gears.limited(inputs, *options.gears)
+    gears.limited(inputs, *options.target.gears)
     if options.save_type is not ModelType.MINDIR:
         raise ConfigError(f"{option}: a .ms has no place for sizes of free dimensions: write a .mindir")
     if options.turn:
