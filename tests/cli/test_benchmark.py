@@ -327,3 +327,11 @@ def test_a_small_bias_is_shown_as_none(files, capsys) -> None:
         flags = f"--inDataFile={inputs}", f"--benchmarkDataFile={expected}"
         out = benchmark(capsys, f"--modelFile={ADD}", *flags)[1]
         assert re.search(r"node/tensor sum : (\S+)%", out)[1][:8] == shown[:8]
+
+
+@pytest.mark.parametrize("flag", ["--foo=1", "--loopCount=x", "--enableFp16=maybe", "stray"])
+def test_a_flag_that_cannot_be_read_ends_the_command_at_once(capsys, opened, flag: str) -> None:
+    code, out, err = benchmark(capsys, "--modelFile=m.mindir", flag)
+    assert (code, out, opened) == (255, "", [])
+    assert flag.lstrip("-").partition("=")[0] in err
+    assert "usage: benchmark" in err
