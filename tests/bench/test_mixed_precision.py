@@ -107,6 +107,28 @@ def test_forms_that_cannot_beat_the_best_are_not_mixed(searched):
     assert all(not form.kept for form, _, _ in known.tries)
 
 
+@pytest.mark.parametrize(("ms", "is_kept"), [(0.13, True), (0.15, False)])
+def test_a_mixed_form_is_kept_up_to_a_tenth_above_the_best_time(searched, ms, is_kept):
+    made = {("weights8", *PLAIN): (0.125, ALL), ("dynamic8", *PLAIN): (ms, ALL | {"n3": 0.5})}
+    assert len(searched(made)[1]) == 1 + is_kept  # 2.075 and 2.375 ms beside 2 ms
+
+
+def test_operators_that_err_more_together_than_alone_are_taken_back(monkeypatch):
+    class Together(Known):
+        def _tried(self, setup, timed=True):
+            made = super()._tried(setup, timed)
+            if made is None or not setup.form or len(QuantizationScheme.of(setup.form).kept) > 8:
+                return made
+            return replace(made, closeness=replace(made.closeness, error=1.5 * made.closeness.error))
+
+    monkeypatch.setattr(mixed_precision.engines, "installed", lambda: {"onnxruntime": None})
+    known = Together({("dynamic8", *PLAIN): (0.25, dict.fromkeys(NAMES, 0.0055))})
+    (found,) = known.found()
+    form = QuantizationScheme.of(found.setup.form)
+    # 10 operators are within 0.9 of the bound by their sum, and 6 in fact
+    assert (form.share, len(form.kept), found.closeness.error <= BOUND) == (6 / 16, 10, True)
+
+
 def test_nothing_is_mixed_after_the_deadline(searched):
     made = {("dynamic8", *PLAIN): (0.25, ALL | {"n3": 0.5})}
     assert searched(made, deadline=-math.inf)[1] == []

@@ -132,3 +132,11 @@ def test_a_long_text_is_cut_and_primitives_arrive():
     assert isinstance(decoded, UnsupportedModelError)
     assert decoded.model == "cpu:1: m.ms"
     assert list(decoded.primitives) == primitives[:100]
+
+
+def test_an_end_of_a_parent_is_closed_in_its_child():
+    one, other = Channel.pair()
+    one.renew()
+    assert other.receive() is None
+    one.renew()  # it is closed already
+    other.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from tests.waiting import LIMIT
 
 from pinnace.errors import ModelStateError
 from pinnace.serving.pool import WorkerPool
@@ -31,6 +32,7 @@ def test_devices_take_turns():
     pool = WorkerPool(executable(), 1, others=[WorkerGroup(executable(), 3), WorkerGroup(executable(), 2)])
     assert [worker.group for worker in pool._workers] == [0, 1, 2, 1, 2, 1]
     assert (pool.stats().workers, len(pool.executables)) == (6, 3)
+    assert 0 <= pool.stats().seconds < LIMIT
     pool.close()
 
 
