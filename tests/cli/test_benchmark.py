@@ -60,6 +60,7 @@ def test_the_time_of_a_model_is_on_the_line_that_scripts_parse(capsys) -> None:
         "LoopCount = 4",
     ):
         assert line in lines
+    assert len([line for line in lines if re.fullmatch(r"PrepareTime = [\d.e+]+ ms", line)]) == 1
     assert [line.split()[0] for line in lines if line.startswith("op")] == ["opName", "opType"]
 
 

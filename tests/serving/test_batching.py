@@ -57,9 +57,10 @@ def test_each_gets_its_own_rows(dense):
     assert 0 < stats.batches < 40
 
 
-def test_a_batch_is_run_at_once_when_it_is_full(dense):
-    with started(dense, rows=4, delay=60_000_000) as runner:  # a minute: nobody waits for it
-        futures = [runner.submit([np.ones((1, 16), np.float32)]) for _ in range(8)]
+@pytest.mark.parametrize("rows", [2, 4])
+def test_a_batch_is_run_at_once_when_it_is_full(dense, rows):
+    with started(dense, rows=rows, delay=60_000_000) as runner:  # a minute: nobody waits for it
+        futures = [runner.submit([np.ones((1, 16), np.float32)]) for _ in range(2 * rows)]
         for future in futures:
             future.result(LONG)
         assert runner.stats().batches == 2
