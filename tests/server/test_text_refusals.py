@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import numpy as np
@@ -10,7 +11,10 @@ import pytest
 from tests.server.texts import VARIANTS, asked, embedded
 
 from pinnace.errors import NotSupportedError
+from pinnace.server.failures import Answer, TooLargeError
 from pinnace.server.models import TensorSpec
+from pinnace.server.text.api import failure
+from pinnace.server.text.bodies import EmbeddingRequest, RankingRequest
 from pinnace.server.text.folder import Folder
 from pinnace.server.text.meaning import Relevance
 from pinnace.server.text.model import TextModel
@@ -251,3 +255,70 @@ def test_a_classifier_of_several_labels_is_no_reranker(folders):
     meaning = Relevance(Folder(folders("reranker") / "model"))
     with pytest.raises(NotSupportedError, match="the model has 3 labels: a reranker has one"):
         meaning.rows(np.zeros((2, 3), np.float32), np.ones((2, 4)))
+
+
+def embeddings(given):
+    return EmbeddingRequest.of(json.dumps({"model": "m", "input": given}).encode())
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        (["a"] * 2048, ["a"] * 2049),
+        ("a" * (1 << 17), "a" * ((1 << 17) + 1)),
+        (["a" * (1 << 17)] * 32, ["a" * (1 << 17)] * 32 + ["a"]),
+        ([0] * (1 << 17), [0] * ((1 << 17) + 1)),
+        ([[1]] * 2048, [[1]] * 2049),
+    ],
+    ids=["texts", "characters", "together", "tokens", "texts of tokens"],
+)
+def test_texts_are_taken_up_to_the_limits(right, wrong):
+    embeddings(right)
+    with pytest.raises(TooLargeError):
+        embeddings(wrong)
+
+
+def test_the_query_counts_with_each_document():
+    def of(*documents):
+        query = "q" * (1 << 16)
+        return RankingRequest.of(json.dumps({"model": "m", "query": query, "documents": documents}).encode())
+
+    half = "d" * (1 << 16)
+    assert len(of(*[half] * 32).pairs) == 32
+    with pytest.raises(TooLargeError):
+        of(*[half] * 31, half + "d")
+
+
+def test_answers_have_the_form_of_openai_and_jina():
+    rows = np.array([[1.5, 2.0], [0.25, -1.0]], np.float32)
+    usage = {"prompt_tokens": 7, "total_tokens": 7}
+    asked = embeddings(["a", "b"])
+    assert (asked.texts, asked.tokens, asked.binary, asked.size) == (["a", "b"], [], False, None)
+    assert asked.answered(rows, 7) == {
+        "object": "list", "model": "m", "usage": usage,
+        "data": [
+            {"object": "embedding", "index": 0, "embedding": [1.5, 2.0]},
+            {"object": "embedding", "index": 1, "embedding": [0.25, -1.0]},
+        ],
+    }  # fmt: skip
+    assert (embeddings([3, 4]).texts, embeddings([3, 4]).tokens) == ([], [[3, 4]])
+    given = {"model": "m", "query": "q", "documents": ["a", {"text": "b"}, "c"]}
+    ranking = RankingRequest.of(json.dumps(given | {"top_n": 2, "return_documents": True}).encode())
+    assert ranking.pairs == [("q", "a"), ("q", "b"), ("q", "c")]
+    scores = np.array([0.5, 0.75, 0.5], np.float32)
+    assert ranking.answered(scores, 7) == {
+        "object": "list", "model": "m", "usage": usage,
+        "results": [
+            {"index": 1, "relevance_score": 0.75, "document": {"text": "b"}},
+            {"index": 0, "relevance_score": 0.5, "document": {"text": "a"}},
+        ],
+    }  # fmt: skip
+    plain = RankingRequest.of(json.dumps(given).encode())
+    assert [one["index"] for one in plain.answered(scores, 7)["results"]] == [1, 0, 2]
+    assert plain.answered(scores, 7)["results"][0] == {"index": 1, "relevance_score": 0.75}
+
+
+@pytest.mark.parametrize(("status", "kind"), [(499, "invalid_request_error"), (500, "server_error")])
+def test_failures_have_the_form_of_openai(status, kind):
+    told = failure(Answer(status, "CODE", "queue full"), "reason")
+    assert told == {"error": {"message": "reason", "type": kind, "param": None, "code": "queue_full"}}
