@@ -53,6 +53,13 @@ def constant(path: Path, number: float) -> Path:
     return write(path, nodes, [value("x", [1])], [value("y", [1])], [held, zero])
 
 
+def picking(path: Path) -> Path:
+    """A model that fails for zeros: none of no rows can be picked."""
+    rows = helper.make_tensor("rows", TensorProto.FLOAT, [0, 2], [])
+    node = helper.make_node("Gather", ["rows", "x"], ["y"])
+    return write(path, [node], [value("x", [1], TensorProto.INT64)], [value("y", [1, 2])], [rows])
+
+
 def rounds(path: Path) -> Path:
     """As many rounds as a request says: one of 2^62 never ends."""
     body = helper.make_graph(

@@ -65,6 +65,18 @@ def test_a_model_in_a_process_of_its_own_goes_to_a_worker(opened):
     assert opened(models.simple, isolate=True).predict_now(ones()) is None
 
 
+def test_a_model_on_another_device_goes_to_a_worker(opened, monkeypatch):
+    monkeypatch.setenv("PINNACE_SIMULATE", "gpu:1")
+    assert opened(models.simple, device="gpu").predict_now(ones()) is None
+
+
+def test_a_model_that_zeros_do_not_suit_stays_cold_and_the_log_says_so(opened, caplog):
+    model = opened(models.picking)
+    assert (model.warm_ms, model.brief) == (0, {})
+    assert "in process" not in model.summary()
+    assert "zeros do not warm it up" in caplog.text
+
+
 def test_requests_behind_one_that_runs_go_to_a_worker(opened):
     model = opened(models.simple)
 
