@@ -153,6 +153,17 @@ def test_the_library_of_cpp_programs_is_built_with_progress(pinnace, monkeypatch
     assert (pinnace("cpp", "--folder", "here").out, shown) == ("here\n", ["Building the library"])
 
 
+def test_commands_that_measure_keep_a_model_before_it_is_used(pinnace, monkeypatch):
+    for command, kept in (("run", None), ("bench", "before"), ("compile", "before"), ("tune", "before")):
+        monkeypatch.setenv("PINNACE_CACHE_KEEP", "")
+        monkeypatch.delenv("PINNACE_CACHE_KEEP")
+        pinnace(command, "none.onnx")
+        assert os.environ.get("PINNACE_CACHE_KEEP") == kept
+    monkeypatch.setenv("PINNACE_CACHE_KEEP", "never")
+    pinnace("bench", "none.onnx")
+    assert os.environ["PINNACE_CACHE_KEEP"] == "never"
+
+
 @pytest.mark.parametrize(
     ("flags", "printed"),
     [

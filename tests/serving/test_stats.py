@@ -26,7 +26,9 @@ def test_a_time_lies_between_the_bounds_of_its_step(nanoseconds):
     counts.count(nanoseconds)
     seen = latency([counts])
     step = seen.counts.index(1)
-    assert (-1 if step == 0 else seen.bounds[step - 1]) < nanoseconds / 1e6 <= seen.bounds[step]
+    before = -1 if step == 0 else seen.bounds[step - 1]
+    assert before < nanoseconds / 1e6 <= seen.bounds[step]
+    assert before < seen.percentile(50) <= seen.bounds[step]
 
 
 def test_percentiles_are_right_within_two_percent():
