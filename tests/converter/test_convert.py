@@ -374,3 +374,12 @@ def test_choices_that_exclude_others_are_refused(options, error, message, tmp_pa
     with pytest.raises(error, match=message):
         convert(source, None, tmp_path / "made", Conversion(**options))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", [ModelType.MINDIR, ModelType.MINDIR_LITE])
+@pytest.mark.parametrize("operator", ["Identity", "Relu", "Constant<value = float {1}>", "Pad", "If", "Conv"])
+def test_operators_of_other_domains_are_not_taken_for_those_of_onnx(operator, kind, tmp_path):
+    name, _, rest = operator.partition("<")
+    source = parsed(f"m = own.{operator}({'' if rest else 'x'}) y = Relu(m)", "(float[2] x) => (float[2] y)")
+    with pytest.raises(UnsupportedModelError, match=f"no rule for own's {name}"):
+        convert(source, None, tmp_path / "made", Conversion(save_type=kind))
