@@ -60,9 +60,92 @@ def middle_of_numbers(row: np.ndarray) -> float:
     return numbers[(len(numbers) - 1) // 2] if len(numbers) else np.nan
 
 
+def cumulated(
+    function, x: np.ndarray, axis: int, exclusive: bool, reverse: bool, neutral: float
+) -> np.ndarray:
+    y = np.flip(x, axis) if reverse else x
+    if exclusive:
+        first = np.full_like(y.take([0], axis), neutral)
+        y = np.concatenate([first, y.take(range(y.shape[axis] - 1), axis)], axis)
+    y = function(y, axis)
+    return np.flip(y, axis) if reverse else y
+
+
+def last_of(best: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Where each number that is the best so far was last seen in its column."""
+    places = np.zeros(x.shape, np.int64)
+    for i, c in np.ndindex(x.shape):
+        places[i, c] = max(j for j in range(i + 1) if x[j, c] == best[i, c])
+    return places
+
+
+def packed(x: np.ndarray, first: int, last: int, align: str, filler: float) -> np.ndarray:
+    """Diagonals of a matrix, one a row, the highest first; `align` tells where those from 0 on end."""
+    offsets = range(last, first - 1, -1)
+    width = max(len(np.diagonal(x, d)) for d in offsets)
+    found = np.full((len(offsets), width), filler, x.dtype)
+    for row, d in enumerate(offsets):
+        numbers = np.diagonal(x, d)
+        start = width - len(numbers) if align.split("_")[d < 0] == "RIGHT" else 0
+        found[row, start : start + len(numbers)] = numbers
+    return found[0] if first == last else found
+
+
+def band(x: np.ndarray, first: int, last: int) -> np.ndarray:
+    return np.triu(np.tril(x, last), first)
+
+
+BEST = np.array([[1, 5], [3, 5], [3, 2], [2, 7], [3, 7]], np.float32)
+FLAGS = [(False, False), (True, False), (False, True), (True, True)]
+ALIGNS = ("RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT")
+MARKS = np.array([-3, -1, 0, 2, 4], np.float32)
+QUARTERS = np.array([0.25, 0.9])
+ZERO, SEVEN = np.array(0, np.float32), np.array(7, np.float32)
+ODD, DIVISORS = np.array([7, -7, 7, -7, 6, 0, 100], np.int32), np.array([2, 2, -2, -2, 3, 5, 7], np.int32)
+A, B = np.array([0.5, -2.5, 0, 3, -1], np.float32), np.array([2, 1.5, 4, 0, -0.25], np.float32)
+NAN = np.array([np.nan, 1, np.nan, 2], np.float32)
 LARGEST = pooled(X, (3, 2), np.max)
 CUBE = pooled(X[:, None], (2, 3, 2), np.max)
 ANY_SHAPE = [
+    ("Cummax", [BEST], {"axis": 0}, np.maximum.accumulate(BEST), last_of(np.maximum.accumulate(BEST), BEST)),
+    ("Cummin", [BEST.T], {"axis": -1},
+     np.minimum.accumulate(BEST).T, last_of(np.minimum.accumulate(BEST), BEST).T),
+    *(("CumProd", [Y, 1, *flags], {}, cumulated(np.cumprod, Y, 1, *flags, 1)) for flags in FLAGS),
+    *(("CumSum", [Y, -1, *flags], {}, cumulated(np.cumsum, Y, 2, *flags, 0)) for flags in FLAGS),
+    *(("CumulativeLogsumexp", [Y, 0, *flags], {},
+       cumulated(lambda x, axis: np.logaddexp.accumulate(x, axis), Y, 0, *flags, np.finfo(np.float32).min))
+      for flags in FLAGS),
+    ("Kthvalue", [MATRIX, 2, 0, True], {}, np.sort(MATRIX, 0)[1:2], np.argsort(MATRIX, 0)[1:2]),
+    ("Kthvalue", [MATRIX, 5], {}, MATRIX.max(1), MATRIX.argmax(1)),
+    ("NthElement", [MATRIX, 1], {}, np.sort(MATRIX)[:, 1]),
+    ("NthElement", [MATRIX, 1], {"reverse": True}, np.sort(MATRIX)[:, -2]),
+    ("Quantile", [MATRIX, np.array(0.3, np.float32)], {"dim": 0}, np.quantile(MATRIX, 0.3, 0)),
+    ("Quantile", [MATRIX, np.array(0.3, np.float32)], {"dim": 1, "keep_dims": True},
+     np.quantile(MATRIX, 0.3, 1, keepdims=True)),
+    ("Quantile", [MATRIX, QUARTERS.astype(np.float32)], {"dim": 0}, np.quantile(MATRIX, QUARTERS, 0)),
+    ("Quantile", [MATRIX, QUARTERS.astype(np.float32)], {"dim": 1, "keep_dims": True},
+     np.quantile(MATRIX, QUARTERS, 1, keepdims=True)),
+    ("Quantile", [MATRIX, QUARTERS.astype(np.float32)], {}, np.quantile(MATRIX, QUARTERS)),
+    ("InTopK", [BEST.T, np.array([1, 2]), 3], {}, [True, False]),
+    ("InTopK", [BEST.T, np.array([0, 3]), 1], {}, [False, True]),
+    ("LowerBound", [MARKS[None], MARKS[None, ::2]], {}, [[0, 2, 4]]),
+    ("UpperBound", [MARKS[None], MARKS[None, ::2]], {}, [[1, 3, 5]]),
+    ("Bucketize", [MARKS], {"boundaries": (-1.0, 0.0, 3.0)}, np.digitize(MARKS, [-1, 0, 3])),
+    ("Sort", [MATRIX], {"descending": True}, -np.sort(-MATRIX), np.argsort(-MATRIX)),
+    ("Sort", [MATRIX], {"axis": 0}, np.sort(MATRIX, 0), np.argsort(MATRIX, 0)),
+    ("ArgSort", [MATRIX, 0, True], {}, np.argsort(-MATRIX, 0)),
+    ("MedianDim", [MATRIX, 0, True], {}, middle(MATRIX, 0)[None]),
+    ("MedianExt", [MATRIX], {}, middle(MATRIX.ravel(), 0)),
+    ("Median", [MATRIX], {"global_median": True}, middle(MATRIX.ravel(), 0)),
+    ("DiagExt", [MATRIX, -1], {}, MATRIX.diagonal(-1)),
+    ("Tril", [MATRIX], {"diagonal": -1}, np.tril(MATRIX, -1)),
+    ("Triu", [MATRIX], {"diagonal": 2}, np.triu(MATRIX, 2)),
+    *(("MatrixBandPart", [MATRIX, low, high], {},
+     band(MATRIX, -low if low >= 0 else -9, high if high >= 0 else 9))
+      for low, high, *ends in ((1, 0, -1, 0), (0, 2, 0, 2), (-1, 1, -9, 1), (2, -1, -2, 9))),
+    *(("MatrixBandPart", [MATRIX, np.array(low), np.array(high)], {},
+     band(MATRIX, -low if low >= 0 else -9, high))
+      for low, high, *ends in ((1, 0, -1, 0), (-1, 1, -9, 1))),
     ("Diag", [Y[0, :2, :2]], {}, diagonal(Y[0, :2, :2])),
     ("Diagonal", [MATRIX], {}, MATRIX.diagonal()),
     ("Diagonal", [MATRIX, 1], {}, MATRIX.diagonal(1)),
@@ -136,7 +219,86 @@ def test_gives_what_its_formula_gives_for_dimensions_that_are(case, free):
         np.testing.assert_allclose(result, value, rtol=1e-5, atol=1e-5)  # sums of some dozen float32
 
 
+BANDS = [((-1, 2), align) for align in ALIGNS]
+BANDS += [(pair, ALIGNS[0]) for pair in ((0, 0), (1, 3), (-3, -1), (2, 2))]
+ELSE = RANDOM.normal(size=(4, 5)).astype(np.float32)
 FIXED = [
+    ("Atan2", [A, B], {}, np.arctan2(A, B)),
+    ("DivNoNan", [A, B], {}, [0.25, -5 / 3, 0, 0, 4]),
+    ("MulNoNan", [np.array([np.inf, 2, 3], np.float32), np.array([0, 3, -1], np.float32)], {}, [0, 6, -3]),
+    ("Xdivy", [A, B], {}, [0.25, -5 / 3, 0, np.inf, 4]),
+    ("Xlogy", [A, abs(B)], {}, [0.5 * np.log(2), -2.5 * np.log(1.5), 0, -np.inf, -np.log(0.25)]),
+    ("Hypot", [A, B], {}, np.hypot(A, B)),
+    ("Hypot", [0 * A, 0 * B], {}, 0 * A),
+    ("LogAddExp", [A, B], {}, np.logaddexp(A, B)),
+    ("LogAddExp2", [A, B], {}, np.logaddexp2(A, B)),
+    ("Heaviside", [A, B], {}, np.heaviside(A, B)),
+    ("Heaviside", [ODD, DIVISORS], {}, np.heaviside(ODD, DIVISORS)),
+    ("Fmax", [NAN, NAN[::-1]], {}, np.fmax(NAN, NAN[::-1])),
+    ("Fmin", [NAN, np.zeros(4, np.float32)], {}, np.fmin(NAN, 0)),
+    ("FloorDiv", [ODD, DIVISORS], {}, ODD // DIVISORS),
+    ("FloorDiv", [A[[0, 1, 4]], B[[0, 1, 4]]], {}, A[[0, 1, 4]] // B[[0, 1, 4]]),
+    ("FloorDiv", [ODD.astype(np.uint8), np.array([2], np.uint8)], {}, ODD.astype(np.uint8) // 2),
+    ("FloorDiv", [ODD, np.array([-1], np.int32)], {}, -ODD),
+    ("FloorMod", [ODD, DIVISORS], {}, ODD % DIVISORS),
+    ("FloorMod", [A[:3], B[:3]], {}, A[:3] % B[:3]),
+    ("TruncateDiv", [ODD, DIVISORS], {}, np.trunc(ODD / DIVISORS)),
+    ("TruncateDiv", [A[[0, 1, 4]], B[[0, 1, 4]]], {}, np.trunc(A[[0, 1, 4]] / B[[0, 1, 4]])),
+    ("TruncateMod", [ODD, DIVISORS], {}, np.fmod(ODD, DIVISORS)),
+    ("TruncateMod", [A[:3], B[:3]], {}, np.fmod(A[:3], B[:3])),
+    ("Div", [ODD, DIVISORS], {}, ODD / DIVISORS),
+    ("DivMod", [ODD, DIVISORS, 1], {}, np.trunc(ODD / DIVISORS)),
+    ("DivMod", [ODD, DIVISORS, 2], {}, np.floor(ODD / DIVISORS)),
+    ("DivMod", [ODD, DIVISORS], {}, ODD / DIVISORS),
+    ("Gcd", [ODD * 6, DIVISORS * 9], {}, np.gcd(ODD * 6, DIVISORS * 9)),
+    ("Lcm", [ODD, DIVISORS], {}, np.lcm(ODD, DIVISORS)),
+    ("Lcm", [0 * ODD, 0 * ODD], {}, 0 * ODD),
+    ("Gcd", [np.array([89, 121, 34], np.int8), np.array([55, 11, 51], np.int8)], {}, [1, 11, 17]),
+    ("Gcd", [np.array([1836311903, 90], np.int32), np.array([1134903170, 60], np.int32)], {}, [1, 30]),
+    ("LeftShift", [ODD, np.arange(7, dtype=np.int32)], {}, ODD << np.arange(7)),
+    ("RightShift", [ODD, np.arange(7, dtype=np.int32)], {}, ODD >> np.arange(7)),
+    ("RightShift", [np.array([-(2**63), 2**63 - 1, -1]), np.array([63, 62, 40])], {}, [-1, 1, -1]),
+    ("Pow", [A, 2], {}, A**2),
+    ("Pow", [A, 3], {}, A**3),
+    ("SquaredDifference", [A, B], {}, (A - B) ** 2),
+    ("Outer", [A, B[:2]], {}, np.outer(A, B[:2])),
+    ("NotEqual", [ODD, DIVISORS], {}, ODD != DIVISORS),
+    ("Addcdiv", [A, B, A + 4, 0.5], {}, A + 0.5 * B / (A + 4)),
+    ("Addcmul", [A, B, A + 4, 0.5], {}, A + 0.5 * B * (A + 4)),
+    ("Addcmul", [A, B, A + 4], {}, A + B * (A + 4)),
+    ("AddExt", [A, B, 0.5], {}, A + 0.5 * B),
+    ("SubExt", [A, B, 2], {}, A - 2 * B),
+    ("SubExt", [A, B], {}, A - B),
+    ("Lerp", [A, B, 0.25], {}, A + (B - A) / 4),
+    ("ApproximateEqual", [A, A + np.array([0, 0.5, 0.75, -0.5, -1], np.float32)], {"tolerance": 0.625},
+     [True, True, False, True, False]),
+    ("IsClose", [NAN, NAN + np.array([0, 0.01, 0, 0.5], np.float32), 0.02, 0.0, True], {},
+     [True, True, True, False]),
+    ("IsClose", [NAN, NAN, 0.02, 0.0], {}, [False, True, False, True]),
+    ("IsClose", [A, A + 0.5, 0.0, 0.5], {}, [True] * 5),
+    ("PopulationCount", [np.array([0, 1, 255, 170], np.uint8)], {}, [0, 1, 8, 4]),
+    ("PopulationCount", [np.array([-1, 0x1234], np.int16)], {}, [16, 5]),
+    ("CompareAndBitpack", [np.arange(16, dtype=np.float32).reshape(2, 8) % 5, np.array(2, np.float32)], {},
+     np.packbits(np.arange(16).reshape(2, 8) % 5 > 2, axis=1)),
+    ("NextAfter", [A, B], {}, np.nextafter(A, B)),
+    *(("MatrixDiagPartV3", [MATRIX, pair, SEVEN], {"align": align}, packed(MATRIX, *pair, align, 7))
+      for pair, align in BANDS),
+    *(("MatrixSetDiagV3", [MATRIX, packed(ELSE, *pair, align, 7), pair], {"align": align},
+       MATRIX - band(MATRIX, *pair) + band(ELSE, *pair)) for pair, align in BANDS),
+    *(("MatrixDiagV3", [packed(MATRIX, *pair, align, 7), pair, 4, 5, ZERO], {"align": align},
+     band(MATRIX, *pair))
+      for pair, align in BANDS),
+    ("MatrixDiagV3", [A, (2,), -1, -1, SEVEN], {}, np.where(np.eye(7, 7, 2, bool), np.diag(A, 2), 7)),
+    ("MatrixDiagV3", [A, (-1,), 6, -1, SEVEN], {},
+     np.where(np.eye(6, 5, -1, bool), np.diag(A, -1)[:, :5], 7)),
+    *(("DiagExt", [A, d], {}, np.diag(A, d)) for d in (0, 2, -1)),
+    ("DiagPart", [np.arange(36, dtype=np.float32).reshape(2, 3, 2, 3)], {}, [[0, 7, 14], [21, 28, 35]]),
+    ("TrilIndices", [], {"row": 4, "col": 3, "offset": -1}, np.stack(np.tril_indices(4, -1, 3))),
+    ("TriuIndices", [], {"row": 3, "col": 4, "offset": 1}, np.stack(np.triu_indices(3, 1, 4))),
+    ("FillDiagonal", [np.zeros((3, 3, 3), np.float32)], {"fill_value": 2.0},
+     filled(np.zeros((3, 3, 3)), 2, False)),
+    ("CumProd", [np.full((70, 1), 1.01, np.float32), 0], {}, 1.01 ** np.arange(1, 71)[:, None]),
+    ("CumProd", [SCALAR.reshape(1, 1), 0, True], {}, [[1.0]]),
     ("ReduceAny", [np.zeros((0, 3), np.float32), (0,)], {}, [False] * 3),
     ("ReduceAll", [np.zeros((0, 3), np.float32), (0,)], {}, [True] * 3),
     ("AdaptiveAvgPool2D", [X], {"output_size": (0, 2)}, np.zeros((2, 3, 0, 2))),
@@ -147,7 +309,9 @@ FIXED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "given", "attributes", "expected"), FIXED)
+@pytest.mark.parametrize(
+    ("name", "given", "attributes", "expected"), FIXED, ids=lambda v: v if isinstance(v, str) else ""
+)
 def test_gives_what_its_formula_gives(name, given, attributes, expected):
     (result,) = results(Dialect.MINDSPORE, name, given, **attributes)
     assert result.shape == np.shape(expected)
