@@ -159,6 +159,29 @@ def test_the_table_has_all_attributes_of_a_context() -> None:
     assert (found | {"enable_parallel"}) - again == set(CONTEXT)
 
 
+def test_the_manual_has_all_options_with_their_values_and_places() -> None:
+    page = Path(__file__).parents[2] / "docs" / "configuration.md"
+    told, section = {}, ""
+    for line in page.read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            section = line.removeprefix("## ").strip("[]")
+        elif line.startswith("| ") and not line.startswith(("| option", "| ---")):
+            name, _, values, *marks, _ = line[2:-2].split(" | ")
+            told[section, name.strip("`")] = values, [mark == "✓" for mark in marks]
+
+    def known(option: Option) -> tuple[str, list[bool]]:
+        return str(option.values or ""), [place in option.on for place in PLACES]
+
+    wanted = {("Attributes of `Context`", name): known(option) for name, option in CONTEXT.items()}
+    for name, table in SECTIONS.items():
+        wanted |= {(name, key): known(table.option(key)) for key in table.keys}
+        if table.others is not None:
+            others = "any other" if table.keys else "any"
+            key = "the name of a node" if name == "execution_plan" else others
+            wanted[name, key] = known(table.others)
+    assert told == wanted
+
+
 def test_build_warns_in_one_line() -> None:
     options = {"gpu_context": {"dump_ops": "x"}, "ms_cache": {"vocab_size": "3"}}
     context = on("cpu")
