@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx_ir as ir
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
@@ -226,3 +227,33 @@ def test_an_odd_size_of_heads_is_an_error():
     assert run([np.ones((1, 2, 3, 8), np.float32), *caches])[0].shape == (1, 2, 3, 8)
     with pytest.raises(EngineError):
         run([np.ones((1, 2, 3, 9), np.float32), *caches])
+
+
+@pytest.mark.parametrize(
+    ("call", "lacking"),
+    [
+        ("Relu(x)", ""),
+        ("NoSuch(x)", "onnxruntime has no ONNX kernel"),
+        ("GroupNormalization <num_groups = 1> (x, x, x)", ""),  # which ONNX defines by others
+        ("Constant <value_float = 1.0> ()", ""),
+        ("pinnace.distributed.AllReduce(x)", ""),
+        ("mine.Relu(x)", "no test has shown that onnxruntime's kernel of mine"),
+        ("com.microsoft.WordConvEmbedding(x, x, x, x)", "no test has shown"),
+        ("com.microsoft.QLinearConcat <axis = 0> (x, x, x, x, x, x, x, x, x)", ""),  # of any number
+        ("com.microsoft.QuickGelu <alpha = 2.0> (x)", ""),
+        ("com.microsoft.QuickGelu <new = 2.0> (x)", ""),  # a number that chooses nothing
+        ("com.microsoft.QuickGelu <new = 2> (x)", "its attribute new is checked"),
+        ("com.microsoft.QuickGelu <new = 2> (x, x)", "its input 1, attribute new is checked"),
+        ("com.microsoft.QuickGelu(x, , x)", "its input 2 is checked"),
+        ("com.microsoft.Trilu <upper = 1> (x)", ""),  # the default
+        ("com.microsoft.Trilu <upper = 0> (x)", "its attribute upper is checked"),
+    ],
+)
+def test_operators_that_a_file_may_not_name(call, lacking):
+    domains = '"com.microsoft": 1, "mine": 1, "pinnace.distributed": 1'
+    text = f'<ir_version: 10, opset_import: ["": 21, {domains}]> g (float[4] x) => (y) {{{{ y = {{}} }}}}'
+    found = kernels.missing_kernels(ir.from_onnx_text(text.format(call)))
+    assert [one.name for one in found] == [call.split("(")[0].split("<")[0].split(".")[-1].strip()] * bool(
+        lacking
+    )
+    assert not lacking or lacking in found[0].reason

@@ -257,3 +257,9 @@ def test_weights_for_products_in_bfloat16_take_half_and_a_plan_keeps_its_own(mon
         np.testing.assert_allclose(executable.execution().run([X])[0], expected, rtol=1e-4, atol=1e-4)
     small, planned = sorted(path.stat().st_size for path in tmp_path.glob("cache/entries/*/model.blob"))
     assert planned - small == pytest.approx(W.nbytes / 2, abs=1000)
+
+
+@pytest.mark.parametrize(("requests", "queues"), [(1, False), (2, True)])
+def test_requests_at_the_same_time_share_a_queue_of_streams(requests, queues):
+    executable = built(product(), Target(threads=1, provider="openvino", parallel_requests=requests))
+    assert executable.queues is queues
