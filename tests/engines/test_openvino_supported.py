@@ -263,12 +263,15 @@ def test_what_is_read_before_the_first_run_is_no_input(call):
 
     def is_refused(call):
         text = f"""<ir_version: 10, opset_import: ["": 21]>
-            g (float[4,6] x, float[1,6] row, int64[2] c) => (y) {constants} {{ y = {call} }}"""
+            g (float[4,6] x, float[1,6] row, int64[2] c) => (y) {constants} {{
+                moved = Identity(c) y = {call}
+            }}"""
         return bool(unsupported(ir.from_onnx_text(text)))
 
     assert not is_refused(call)
     for name in re.findall("zero|one|four|sides|place|numbers?", call):
         assert is_refused(re.sub(rf"\b{name}\b", "c", call))
+        assert is_refused(re.sub(rf"\b{name}\b", "moved", call))
 
 
 @pytest.mark.parametrize(
