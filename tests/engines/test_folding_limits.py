@@ -106,3 +106,83 @@ def test_what_reads_an_input_is_not_folded():
     nodes = "a = ConstantOfShape(s) b = Expand(x, t) r = RandomNormal <shape = [9]> () y = Neg(x)"
     made = allowed(nodes, f"int64[1] s = {{{MB}}}, int64[2] t = {{{64 * MB}, 2}}")
     assert made == (64 * MB, True, True, True)
+
+
+def last_size(nodes: str, weights: str) -> float:
+    """The bytes, at most, of what the last node but one computes."""
+    return folding_limits._Estimate(model(f"{nodes} y = Neg(x)", weights)).folded[-1].bytes
+
+
+BRANCHES = """z = If(t) <then_branch = p () => (a) {{ a = {} }}, else_branch = q () => (b) {{ b = {} }}>
+    n = Neg(z)"""
+THREE, FIVE = "Constant <value = float[3] {1,2,3}> ()", "Constant <value = float[5] {1,2,3,4,5}> ()"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "elements"),
+    [
+        (BRANCHES.format(THREE, FIVE), 5),  # either may be chosen
+        (BRANCHES.format(FIVE, THREE), 5),
+        ("n = Neg(v)", 7),
+        ("s = Shape(x) n = Neg(s)", 64),  # the largest rank
+        ("s = Size(x) n = Neg(s)", 64),
+        ("c = Constant <value_ints = [1,2]> () n = Neg(c)", 64),
+        (f"c = {THREE} n = Neg(c)", 3),
+        ("n = Mul(v, v)", 49),  # if they are broadcast
+        ("n = Concat <axis = 0> (v, t)", 8),
+        ("n = Slice(v, t, t)", 7),
+        ("n = Transpose(v)", 7),
+        ("n = Add(v, nothing)", 8),  # one element at least
+        ("n = Expand(t, two)", 6),
+        ("n = Expand(v, two)", 42),
+        ("n = Tile(v, t)", 7),
+        ("n = ConstantOfShape(two)", 6),
+        ("n = ConstantOfShape(holes)", 5),
+    ],
+)
+def test_few_elements_are_estimated_by_those_of_the_inputs(nodes, elements):
+    """Of these no type is inferred: they count as if of the widest, 8 bytes."""
+    weights = "bool t = {1}, float[7] v = {1,1,1,1,1,1,1}, float[0] nothing = {}"
+    assert last_size(nodes, f"{weights}, int64[2] two = {{3,2}}, int64[2] holes = {{0,5}}") == 8 * elements
+
+
+@pytest.mark.parametrize(
+    ("node", "size"),
+    [
+        ("Pad(v, pads)", 4 * 10),
+        ("OneHot(two, ten, pair)", 4 * 20),
+        ("Resize(image, , twice)", 4 * 2 * 8),
+        ("Pad(d, pads)", 8 * 6),
+    ],
+)
+def test_results_of_any_size_are_inferred(node, size):
+    weights = "float[7] v = {1,1,1,1,1,1,1}, int64[2] pads = {1,2}, int64[2] two = {3,2}, int64 ten = {10}"
+    weights += ", float[2] pair = {0,1}, float[1,1,2,4] image = {1,1,1,1,1,1,1,1}, double[3] d = {1,1,1}"
+    assert last_size(f"n = {node}", f"{weights}, float[4] twice = {{1,1,1,2}}") == size
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [
+        (4, (32, True, True, True)),  # four times the weights
+        (5, (16, True, False, False)),
+    ],
+)
+def test_weights_may_be_folded_four_times(count, expected, monkeypatch):
+    """Results of 32 bytes each, as large as the weight; where the bounds are small."""
+    monkeypatch.setattr(folding_limits, "_MAX_RESULT", 16)
+    monkeypatch.setattr(folding_limits, "_LARGE_RESULT", 8)
+    monkeypatch.setattr(folding_limits, "_SMALL", 0)
+    monkeypatch.setattr(bounds, "FOLDED", 0)
+    nodes = " ".join(f"n{i} = Neg(w)" for i in range(count))
+    assert allowed(f"{nodes} y = Neg(x)", f"float[8] w = {{{','.join('1' * 8)}}}") == expected
+
+
+@pytest.mark.parametrize(("products", "folds"), [(256, True), (255, False)])
+def test_multiplications_are_allowed_by_the_bytes_of_weights(products, folds, monkeypatch):
+    """The root of 16, 16 and at most 256 elements, and four for each of 64 bytes."""
+    weight = f"float[4,4] w = {{{','.join('1' * 16)}}}"
+    for per_byte, bound in ((0, products), (4, products - 256)):
+        monkeypatch.setattr(folding_limits, "_PRODUCTS_PER_BYTE", per_byte)
+        monkeypatch.setattr(bounds, "PRODUCTS", bound)
+        assert allowed("n = MatMul(w, w) y = Neg(x)", weight).folds is folds
