@@ -6,7 +6,6 @@ import argparse
 import math
 import os
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
@@ -15,10 +14,10 @@ from typing import TYPE_CHECKING, NoReturn
 
 from pinnace.cli.benchmark_flags import FAILED, check, parser
 from pinnace.errors import ArgumentValueError, DataMismatchError, PinnaceError
-from pinnace.options.log_format import is_json
+from pinnace.options.log_format import print_warnings
 
 if TYPE_CHECKING:
-    from pinnace import Context, Model, Tensor
+    from pinnace import Context, Model, ModelParallelRunner, Tensor
     from pinnace.types import Array
 
 _LINE = "=" * 55
@@ -32,8 +31,7 @@ class _FailedError(PinnaceError, RuntimeError):
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure a model, or compare it with expected outputs. The last line ends with "Success."."""
-    if not is_json():
-        warnings.showwarning = lambda message, *_: print(f"benchmark: {message}", file=sys.stderr)
+    print_warnings("benchmark")
     given = parser().parse_args(arguments)
     name = os.path.basename(given.modelFile)
     try:
@@ -83,10 +81,13 @@ def _whole(name: str, text: str) -> int:
         raise ArgumentValueError(f"{name}: {text!r} is not a whole number") from None
 
 
-def _shapes(given: argparse.Namespace, tensors: Sequence[Tensor]) -> list[list[int]]:
-    """Return the shapes of the inputs that the flags set; free dimensions become 1. Prints those set."""
+def _resized(
+    given: argparse.Namespace, model: Model | ModelParallelRunner
+) -> tuple[list[Tensor], list[list[int]]]:
+    """Set the shapes of the inputs by the flags, and print them; free dimensions become 1. Returns both."""
     from pinnace.shapes import named_shapes
 
+    tensors = model.get_inputs()
     shapes = [
         [max(size, 1) for size in tensor.shape] if -1 in tensor.shape else tensor.shape for tensor in tensors
     ]
@@ -105,7 +106,9 @@ def _shapes(given: argparse.Namespace, tensors: Sequence[Tensor]) -> list[list[i
         raise ArgumentValueError(f"inputShape: {error}") from None
     for shape in shapes if given.inputShape or given.inputShapes else ():
         print("Resize Dims: " + "".join(f"{size} " for size in shape))
-    return shapes
+    if [list(tensor.shape) for tensor in tensors] != shapes:
+        model.resize(tensors, shapes)
+    return tensors, shapes
 
 
 def _data(
@@ -146,10 +149,7 @@ def _run_one(given: argparse.Namespace, name: str) -> None:
     began = perf_counter_ns()
     with Model() as model:
         _build(given, model)
-        tensors = model.get_inputs()
-        shapes = _shapes(given, tensors)
-        if [list(tensor.shape) for tensor in tensors] != shapes:
-            model.resize(tensors, shapes)
+        tensors, shapes = _resized(given, model)
         print(f"PrepareTime = {(perf_counter_ns() - began) // 1000 / 1e3:g} ms")
         arrays = _data(given, tensors, shapes)
         for tensor, array in zip(tensors, arrays, strict=True):
@@ -296,10 +296,7 @@ def _run_clients(given: argparse.Namespace) -> None:
     with ModelParallelRunner() as runner:
         runner.build_from_file(given.modelFile, context)
         opened = perf_counter_ns()
-        tensors = runner.get_inputs()
-        shapes = _shapes(given, tensors)
-        if [list(tensor.shape) for tensor in tensors] != shapes:
-            runner.resize(tensors, shapes)
+        tensors, shapes = _resized(given, runner)
         reference = _Reference(given) if given.benchmarkDataFile else None
         arrays = _data(given, tensors, shapes)
         if reference:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-import warnings
 from collections.abc import Sequence
 from typing import NoReturn
 
 from pinnace.errors import ArgumentValueError, PinnaceError
-from pinnace.options.log_format import is_json
+from pinnace.options.log_format import print_warnings
 
 _INVALID, _FAILED = -600 & 0xFF, 0xFF
 """Exit codes: wrong flags (RET_INPUT_PARAM_INVALID), and a conversion that failed."""
@@ -47,8 +46,7 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Convert a model. The last line on success is "CONVERT RESULT SUCCESS:0"."""
-    if not is_json():
-        warnings.showwarning = lambda message, *_: print(f"converter_lite: {message}", file=sys.stderr)
+    print_warnings("converter_lite")
     parser = _Parser(prog="converter_lite", description="Convert a model to .mindir.", allow_abbrev=False)
     for name, default, choices, meaning in _FLAGS:
         text = ": ".join(filter(None, (meaning, " | ".join(choices))))

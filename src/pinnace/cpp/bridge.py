@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import struct
 import sys
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
@@ -34,7 +33,7 @@ from pinnace.api.base_model import BaseModel
 from pinnace.api.owner import owners
 from pinnace.formats import kind_of
 from pinnace.options.devices import GPU as GPU  # C++ asks it for the rank
-from pinnace.options.log_format import is_json
+from pinnace.options.log_format import print_warnings
 from pinnace.options.settings import Settings as Settings  # C++ checks files of options with it
 from pinnace.types import Array
 
@@ -67,8 +66,7 @@ _NO_DEVICE = 0x30000002
 
 def enter() -> None:
     """Begin a process of C++: warnings have one line."""
-    if not is_json():
-        warnings.showwarning = lambda message, *_: print(f"pinnace: {message}", file=sys.stderr)
+    print_warnings("pinnace")
 
 
 def leave() -> None:

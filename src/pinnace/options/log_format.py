@@ -55,6 +55,14 @@ def start() -> None:
         sys.stderr = _Lines(sys.stderr)
 
 
+def print_warnings(name: str) -> None:
+    """Print warnings on stderr, in one line after a name, unless they become events."""
+    if not is_json():
+        import warnings
+
+        warnings.showwarning = lambda message, *_: print(f"{name}: {message}", file=sys.stderr)
+
+
 def as_event(line: str, event: str, **fields: object) -> str:
     """Return a line of another process's stderr as an event: as it is if it is one, else as its message."""
     try:
