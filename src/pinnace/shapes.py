@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from typing import Literal
 
 from pinnace.escaping import shown
 
@@ -125,3 +126,9 @@ def written(found: Sizes) -> str:
     return ",".join(
         f"[{','.join(str(r[0]) if len(r) == 1 else f'{r[0]}~{r[-1]}' for r in one)}]" for one in found
     )
+
+
+def layout_of(picture: Sequence[int]) -> Literal["NCHW", "NHWC"] | None:
+    """Return where a picture has its channels, by the dimension that can only be these, if it is one."""
+    first, last = (len(picture) == 4 and picture[axis] in (1, 3) for axis in (1, 3))
+    return None if first == last else "NCHW" if first else "NHWC"

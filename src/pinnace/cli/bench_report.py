@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from pinnace.bench.plot import Drawing, Point
 from pinnace.bench.throughput import Throughput, served, throughput
 from pinnace.bench.timing import Call, CallLatency, RunLimit, latency, milliseconds, spans
 from pinnace.cli.console import table
+from pinnace.cli.outputs import finite
 from pinnace.cli.settings import Setting, counted
 from pinnace.engines.steps import OperatorTime, Profile
 from pinnace.machine import cores, processor
@@ -230,17 +230,12 @@ def _number(value: float) -> str:
 def _accuracy_as_json(accuracy: Accuracy) -> dict[str, Any]:
     return {
         "outputs": [
-            {"name": one.name, "relative_error": _finite(one.relative_error), "cosine": _finite(one.cosine)}
+            {"name": one.name, "relative_error": finite(one.relative_error), "cosine": finite(one.cosine)}
             for one in accuracy.outputs
         ],
-        "relative_error": _finite(accuracy.relative_error),
-        "cosine": _finite(accuracy.cosine),
+        "relative_error": finite(accuracy.relative_error),
+        "cosine": finite(accuracy.cosine),
         "threshold": accuracy.threshold,
         "cosine_threshold": accuracy.cosine_threshold,
         "passed": accuracy.passed,
     }
-
-
-def _finite(value: float) -> float | str:
-    """Return NaN and infinities, which JSON lacks, as strings."""
-    return value if math.isfinite(value) else str(value)

@@ -17,7 +17,7 @@ import numpy as np
 from pinnace.errors import ArgumentValueError
 from pinnace.images import Layout, PerChannel, is_picture, load
 from pinnace.machine.cgroup import usable_memory
-from pinnace.shapes import Shape, is_free, named, takes
+from pinnace.shapes import Shape, is_free, layout_of, named, takes
 from pinnace.types import Array, DataType, Format
 
 if TYPE_CHECKING:
@@ -219,21 +219,13 @@ def _fit(array: Array, shape: Shape) -> Array:
 def _picture(file: Path, tensor: Tensor, shape: Shape, pictures: Pictures) -> Array:
     if len(shape) != 4 or shape[0] not in (-1, 1):
         raise ArgumentValueError(f"a picture needs 4 dimensions, the first of them 1, not {list(shape)}")
-    layout = pictures.layout or _layout(tensor, shape)
+    layout = pictures.layout or layout_of(shape) or ("NHWC" if tensor.format is Format.NHWC else "NCHW")
     height, width, channels = shape[1:] if layout == "NHWC" else (*shape[2:], shape[1])
     size = pictures.size or (height, width)
     if -1 in size:
         raise ArgumentValueError("the model leaves height and width free: give --size, as in --size 224,224")
     how = {name: getattr(pictures, name) for name in ("crop", "scale", "mean", "std")}
     return load(file, size, layout=layout, channels=channels, **how).astype(tensor.dtype.to_numpy())
-
-
-def _layout(tensor: Tensor, shape: Shape) -> Layout:
-    """Return the layout: by the dimension that can only be channels, else the model's."""
-    first, last = shape[1] in (1, 3), shape[3] in (1, 3)
-    if first != last:
-        return "NCHW" if first else "NHWC"
-    return "NHWC" if tensor.format is Format.NHWC else "NCHW"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -51,11 +51,13 @@ def facts(tensor: Tensor) -> dict[str, Any]:
 
 
 def first_values(output: Tensor) -> list[Any]:
-    """Return the first values for JSON; NaN and infinities, which it lacks, as strings."""
-    values = output.get_data_to_numpy().flatten()[:FIRST_VALUES].tolist()
-    return [
-        str(value) if isinstance(value, float) and not math.isfinite(value) else value for value in values
-    ]
+    """Return the first values for JSON."""
+    return [finite(value) for value in output.get_data_to_numpy().flatten()[:FIRST_VALUES].tolist()]
+
+
+def finite(value: Any) -> Any:
+    """Return NaN and infinities, which JSON lacks, as strings."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def save(folder: Path, outputs: Sequence[Tensor], inputs: Iterable[Path]) -> list[Path]:

@@ -11,6 +11,7 @@ from pinnace import __version__
 from pinnace.server.models import OpenModel, TensorSpec
 from pinnace.server.repository import Entry, Repository
 from pinnace.server.tensors import NAMES
+from pinnace.shapes import layout_of
 
 PLATFORM = "pinnace"
 EXTENSIONS = [
@@ -51,7 +52,10 @@ def config(opened: OpenModel) -> dict[str, Any]:
         "platform": PLATFORM,
         "backend": PLATFORM,
         "max_batch_size": settings.max_batch_size if batched else 0,
-        "input": [_configured(tensor, batched) | {"format": _format(tensor)} for tensor in opened.inputs],
+        "input": [
+            _configured(tensor, batched) | {"format": f"FORMAT_{layout_of(tensor.shape) or 'NONE'}"}
+            for tensor in opened.inputs
+        ],
         "output": [_configured(tensor, batched) for tensor in opened.outputs],
         "instance_group": [{"name": opened.name, "count": opened.workers}],
     }
@@ -67,13 +71,6 @@ def _configured(tensor: TensorSpec, batched: bool) -> dict[str, Any]:
         "data_type": f"TYPE_{'STRING' if name == 'BYTES' else name}",
         "dims": list(tensor.shape[batched:]),
     }
-
-
-def _format(tensor: TensorSpec) -> str:
-    """Return where a picture has its channels, by the dimension that can only be these."""
-    shape = tensor.shape
-    first, last = (len(shape) == 4 and shape[axis] in (1, 3) for axis in (1, 3))
-    return "FORMAT_NONE" if first == last else "FORMAT_NCHW" if first else "FORMAT_NHWC"
 
 
 def statistics(opened: OpenModel) -> dict[str, Any]:
