@@ -1,8 +1,8 @@
 """The engine that a model is kept for: the faster one of a measurement."""
 
 import json
-import time
 from contextlib import suppress
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -119,17 +119,29 @@ def test_nothing_is_measured_where_both_engines_would_not_fit(path, figures, mon
     assert engine_and_why(path) == ("onnxruntime", "by rule: it is small")
 
 
-def test_turns_are_of_the_processors_time():
-    def busy(seconds):
-        end = time.process_time() + seconds
-        while time.process_time() < end:
-            pass
+@pytest.mark.parametrize(
+    ("seconds", "most", "turns"),
+    [
+        (0.0, 10, 3),  # at least
+        (0.0, 2, 2),
+        (0.1, 200, 14),  # 14.6 ms each, until more than 0.1 s for each engine are spent
+        (0.105, 200, 15),
+        (9.0, 7, 7),
+    ],
+)
+def test_turns_are_of_the_processors_time(monkeypatch, seconds, most, turns):
+    """A turn takes 5 ms, or one prediction that takes longer; waiting is nobody's time."""
+    spent, runs = [0.0], {"a": 0, "b": 0}
+    monkeypatch.setattr(measuring, "time", SimpleNamespace(process_time=lambda: spent[0]))
 
-    calls = {"a": lambda: busy(0.01), "b": lambda: time.sleep(0.01)}
-    found = measuring.in_turns(calls, 0.0, 10)
-    assert [len(turns) for turns in found.values()] == [3, 3]
-    assert min(found["a"]) >= 10
-    assert max(found["b"]) < 10  # a sleep is nobody's time
+    def predict(name, steps):
+        runs[name] += 1
+        spent[0] += steps / 1024  # about a millisecond, whose sums are exact
+
+    calls = {"a": lambda: predict("a", 1), "b": lambda: predict("b", 10)}
+    found = measuring.in_turns(calls, seconds, most)
+    assert found == {"a": [1e3 / 1024] * turns, "b": [1e4 / 1024] * turns}
+    assert runs == {"a": 2 + 5 * turns, "b": 2 + turns}
 
 
 def test_the_ratio_is_the_median_over_turns():
