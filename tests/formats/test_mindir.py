@@ -10,8 +10,8 @@ import pytest
 
 from pinnace.errors import ModelFormatError, UnsupportedModelError
 from pinnace.formats import read
-from pinnace.formats.mindir.schema import model_class
-from pinnace.program import Dialect
+from pinnace.formats.mindir.schema import model_class, number_of
+from pinnace.program import Dialect, FunctionRef, Monad, TypeInfo
 from pinnace.weights.source import SMALL, Source
 
 
@@ -168,3 +168,167 @@ def test_weights_inside_the_file_are_not_copied(data, name):
         assert large
         assert all(isinstance(x, ir.ExternalTensor) for x in large)
         assert all(content[x.offset : x.offset + x.length] == x.numpy().tobytes() for x in large)
+
+
+# -- what files declare and hold -------------------------------------------------------------------
+
+KIND = number_of("AttributeProto.AttributeType")
+TYPE = number_of("TensorProto.DataType")
+
+
+def read_attribute(data, **fields):
+    """The value of an attribute of the only primitive of a small model."""
+    fields["type"] = KIND[fields["type"]]
+    content = changed(data, lambda model: model.primitives[0].attribute.add(name="given", **fields))
+    (node,) = read(Source.of_buffer(content)).main.nodes
+    return node.attributes["given"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "value"),
+    [
+        ({"type": "INT64", "i": 7}, 7),
+        ({"type": "UINT8", "ints": [3]}, 3),
+        ({"type": "INT32", "ints": [3, -4]}, (3, -4)),
+        ({"type": "BOOL", "i": 1}, True),
+        ({"type": "BOOL", "ints": [0]}, False),
+        ({"type": "FLOAT", "f": 0.5}, 0.5),
+        ({"type": "FLOAT", "floats": [0.5, 2.0]}, (0.5, 2.0)),
+        ({"type": "DOUBLE", "d": 0.1}, 0.1),
+        ({"type": "DOUBLE", "doubles": [0.1]}, 0.1),
+        ({"type": "STRING", "s": b"same"}, "same"),
+        ({"type": "STRING", "strings": [b"one"]}, "one"),
+        ({"type": "STRING", "s": b"REF::body"}, FunctionRef("body")),
+        ({"type": "TUPLE", "ints": [1, 2]}, (1, 2)),
+        ({"type": "LIST", "values": [{"type": KIND["INT64"], "i": 4}, {"type": KIND["NONE"]}]}, (4, None)),
+        ({"type": "TUPLE"}, ()),
+        ({"type": "UMONAD"}, Monad.U),
+        ({"type": "IOMONAD"}, Monad.IO),
+        ({"type": "NONE"}, None),
+        ({"type": "CLASS_TYPE"}, None),
+        ({"type": "TENSORS", "tensors": [{"data_type": TYPE["INT8"]}]}, ir.DataType.INT8),
+        ({"type": "TENSORS", "tensors": [{"data_type": TYPE["FLOAT64"]}]}, ir.DataType.DOUBLE),
+    ],
+)
+def test_attributes_have_the_values_of_their_kind(data, fields, value):
+    found = read_attribute(data, **fields)
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "values"),
+    [
+        ({"data_type": "FLOAT", "float_data": [0.5, 2.0], "dims": [2]}, [0.5, 2.0]),
+        ({"data_type": "DOUBLE", "double_data": [0.5], "dims": [1]}, [0.5]),
+        ({"data_type": "INT32", "int32_data": [5, -6], "dims": [2]}, [5, -6]),
+        ({"data_type": "INT64", "int64_data": [5], "dims": []}, 5),
+        ({"data_type": "UINT64", "uint64_data": [5], "dims": [1]}, [5]),
+        ({"data_type": "INT16", "raw_data": b"\x01\x00\x02\x00", "dims": [2]}, [1, 2]),
+    ],
+)
+def test_tensors_have_their_elements_in_any_field(data, fields, values):
+    fields = fields | {"data_type": TYPE[fields["data_type"]]}
+    for given in ({"type": "TENSOR", "t": fields}, {"type": "TENSORS", "tensors": [fields]}):
+        found = read_attribute(data, **given)
+        assert found.numpy().tolist() == values
+    both = read_attribute(data, type="TENSORS", tensors=[fields, fields])
+    assert [one.numpy().tolist() for one in both] == [values, values]
+
+
+def test_attributes_and_versions_of_later_releases_are_refused(data):
+    content = changed(data, lambda model: model.primitives[0].attribute.add(name="given", type=41))
+    (node,) = read(Source.of_buffer(content)).main.nodes
+    with pytest.raises(
+        ModelFormatError, match=r"attribute 'given' is of type 41, .*only releases .* after 2\.10"
+    ):
+        node.attributes["given"]
+    newest = max(number_of("Version").values())
+    for version in (0, newest):
+        assert read(Source.of_buffer(changed(data, lambda m, v=version: setattr(m, "mind_ir_version", v))))
+    later = changed(data, lambda model: setattr(model, "mind_ir_version", newest + 1))
+    with pytest.raises(ModelFormatError, match=f"mind_ir_version is {newest + 1}, of a release"):
+        read(Source.of_buffer(later))
+
+
+@pytest.mark.parametrize(
+    ("fields", "types"),
+    [
+        (
+            {"type": "TENSORS", "tensors": [{"data_type": TYPE["INT8"], "dims": [2, -1]}]},
+            [("INT8", (2, None))],
+        ),
+        ({"type": "TENSORS", "tensors": [{"data_type": TYPE["BOOL"], "dims": [-2]}]}, [("BOOL", None)]),
+        (
+            {"type": "TENSORS", "tensors": [{"data_type": TYPE["BOOL"], "dims": [-2, 0]}]},
+            [("BOOL", (None, 0))],
+        ),
+        ({"type": "TENSORS", "tensors": [{"data_type": 99}]}, [None]),
+        ({"type": "UMONAD"}, []),
+        ({"type": "IOMONAD"}, []),
+        ({"type": "INT64"}, [None]),
+        (
+            {
+                "type": "TUPLE",
+                "values": [
+                    {"type": KIND["TENSORS"], "tensors": [{"data_type": TYPE["INT8"], "dims": [2]}]},
+                    {"type": KIND["LIST"], "values": [{"type": KIND["SCALAR"]}, {"type": KIND["UMONAD"]}]},
+                ],
+            },
+            [("INT8", (2,)), None],
+        ),
+    ],
+)
+def test_nodes_declare_the_types_of_their_results(data, fields, types):
+    def declare(model):
+        (node,) = model.graph.node
+        del node.attribute[:]
+        node.attribute.add(name="shape", **{**fields, "type": KIND[fields["type"]]})
+
+    (node,) = read(Source.of_buffer(changed(data, declare))).main.nodes
+    expected = [one and TypeInfo(ir.DataType[one[0]], one[1]) for one in types]
+    assert list(node.types) == expected
+    assert (len(node.types), "shape" in node.attributes) == (len(expected), False)
+
+
+def test_inputs_may_be_tuples_and_scalars(data):
+    number = {"type": KIND["SCALAR"], "tensors": [{"data_type": TYPE["INT64"], "dims": [1]}]}
+    picture = {"type": KIND["TENSORS"], "tensors": [{"data_type": TYPE["FLOAT"], "dims": [2, 3]}]}
+
+    def add(model):
+        model.graph.input.add(name="n", attr_info=number)
+        model.graph.input.add(name="p", attr_info={"type": KIND["TUPLE"], "values": [number, picture]})
+        model.graph.input.add(
+            name="free",
+            attr_info={"type": KIND["LIST"], "seq_info": {"is_dyn_len": True}, "values": [number]},
+        )
+
+    _, one, several, free = read(Source.of_buffer(changed(data, add))).main.inputs
+    integer, floats = TypeInfo(ir.DataType.INT64, ()), TypeInfo(ir.DataType.FLOAT, (2, 3))
+    assert (one.type, one.parts) == (integer, ())
+    assert several.type is None
+    assert [(part.name, part.type) for part in several.parts] == [("p_0", integer), ("p_1", floats)]
+    assert (free.type, free.parts) == (None, ())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda m: m.ClearField("graph"), "it has no graph"),
+        (lambda m: m.graph.node[0].ClearField("output"), "has no output"),
+        (lambda m: m.graph.node.add(op_type="Constant", name="c", output=["c"]), "constant 'c' has no value"),
+    ],
+)
+def test_messages_that_lack_something_are_refused(data, change, message):
+    with pytest.raises(ModelFormatError, match=message):
+        read(Source.of_buffer(changed(data, change)))
+
+
+def test_names_of_custom_operators_and_layers_are_shown(data):
+    def change(model):
+        model.primitives[0].op_type = "Custom"
+        model.primitives[0].attribute.add(name="reg_op_name", type=KIND["STRING"], s=b"FastAttention")
+        model.graph.node[0].domain = "net/layer"
+
+    (node,) = read(Source.of_buffer(changed(data, change))).main.nodes
+    assert (node.primitive, node.name) == ("Custom:FastAttention", "net/layer")
