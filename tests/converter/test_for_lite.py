@@ -4,7 +4,9 @@ import numpy as np
 import onnx
 import pytest
 from tests.converted import same
+from tests.written import model
 
+from pinnace.converter.convert import Conversion, convert
 from pinnace.formats.ms.reader import read
 from pinnace.program import TypeInfo
 from pinnace.types import ModelType
@@ -106,3 +108,27 @@ def test_places_before_the_end_of_larger_constants_are_taken_when_it_is_converte
     }"""
     nodes = made(text, tmp_path, [np.zeros((1, 2), np.float32)])
     assert [n.primitive for n in nodes] == ["AddFusion"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "stored"),
+    [
+        ("n = DequantizeLinear(q_3x4, f_7, r_m5) y = MatMul(x_2x3, n)", True),
+        ("n = DequantizeLinear<axis=1>(q_3x4, s_4, q_4) y = MatMul(x_2x3, n)", True),
+        ("n = DequantizeLinear<axis=0>(q_3x4, s_3, q_3) y = MatMul(x_2x3, n)", False),
+        ("n = DequantizeLinear<axis=0>(u_4x3, s_4) y = Gemm<transB=1>(x_2x3, n)", True),
+        ("n = DequantizeLinear<axis=1>(u_4x3, s_3) y = Gemm<transB=1>(x_2x3, n)", False),
+        ("n = DequantizeLinear<axis=0>(q_3x2, s_3) y = MatMul(n, x_2x3)", True),
+        ("n = DequantizeLinear<axis=0>(q_4x2x3x3, s_4) y = Conv(x_1x2x5x6, n, w_4)", True),
+        ("n = DequantizeLinear<axis=1>(q_4x2x3x3, s_2) y = Conv(x_1x2x5x6, n)", False),
+        ("n = DequantizeLinear<axis=1>(q_2x4x3x3, s_4) y = ConvTranspose(x_1x2x5x6, n)", True),
+        ("n = DequantizeLinear<axis=0>(q_2x4x3x3, s_2) y = ConvTranspose(x_1x2x5x6, n)", False),
+        ("n = DequantizeLinear<axis=0>(q_5x4, s_5) y = Gather(n, n_1_m2)", True),
+        ("n = DequantizeLinear<axis=1, block_size=2>(q_3x4, s_3x2) y = MatMul(x_2x3, n)", False),
+    ],
+)
+def test_weights_stay_integers_where_scales_are_of_the_channels_that_readers_expect(nodes, stored, tmp_path):
+    source = Source.of_buffer(model(nodes).SerializeToString())
+    (path,) = convert(source, None, tmp_path / "made", Conversion(save_type=ModelType.MINDIR_LITE)).files
+    kinds = [node.attributes.get("quantType") for node in read(Source.of_file(path)).main.nodes]
+    assert (4 in kinds) == stored  # QuantType WEIGHT_QUANT
