@@ -397,3 +397,20 @@ def test_a_target_is_the_same_behind_json() -> None:
     target = Target("gpu", 2, cores=(1, 3), options=(("a", "b", "c"), ("d", "e", "f")), rank=0, form="x")
     assert Target.of_message(json.loads(json.dumps(asdict(target)))) == target
     assert (target.place, replace(target, simulates="a GPU").place) == ("gpu:2", "a GPU")
+
+
+def test_an_address_names_a_port_of_a_cluster_of_ray() -> None:
+    parallel = Context().parallel
+    assert (parallel.address, parallel.cluster, parallel.workers_num) == ("", "", 0)
+    for address in ("head:1", "10.0.0.1:65535", "[::1]:6379"):
+        parallel.address = address
+        assert (parallel.address, parallel.cluster) == (address, "ray")
+    for wrong in ("head", "head:", ":6379", "head:0", "head:65536", "ray://head:10001", "head:x"):
+        with pytest.raises(ArgumentValueError, match=r'must be "host:port" of a Ray cluster'):
+            parallel.address = wrong
+    parallel.address = ""
+    assert parallel.cluster == ""
+    parallel.cluster = "ray"
+    assert parallel.cluster == "ray"
+    with pytest.raises(ArgumentValueError, match='cluster must be "ray" or ""'):
+        parallel.cluster = "slurm"
