@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import onnxruntime as ort
 import pytest
-from tests.cpp.conftest import ROOT
 from tests.waiting import LIMIT, until
 
 from pinnace.errors import EngineError
@@ -18,7 +18,7 @@ from pinnace.serving.channel import Channel, Slot, decode_error, decode_ports
 from pinnace.serving.device_process import _check, _serve, _serve_stops, _SlotRunner, build_replica
 from pinnace.types import DataType, Port
 
-ADD = ROOT / "tests" / "data" / "api" / "add.onnx"
+ADD = Path(__file__).parents[1] / "data" / "api" / "add.onnx"
 TYPES = [np.dtype(np.float32)]
 
 
