@@ -137,7 +137,7 @@ def test_automatic_threads_are_those_of_the_cores(monkeypatch):
 
 
 def test_an_engine_that_the_context_names_is_the_only_candidate(there):
-    for name in BOTH:
+    for name in (*BOTH, "another"):
         (only,) = candidates(products(128, 1024), Target(threads=1, provider=name), [name])
         assert (only.provider, only.why) == (name, "")
 

@@ -146,13 +146,10 @@ class ModelParallelRunner(BaseModel):
         if lost:
             listed = ", ".join(f"context.parallel.{name}" for name in lost)
             warn(f"these options have no effect: {listed} (the RunnerConfig has its own)")
-        if isinstance(model_path, Buffer):
-            self._build(model_path, config.context, config)
-            self._model_path = ""
-            return
-        model_path = self._found(path("model_path", model_path), config.context)
+        if not isinstance(model_path, Buffer):
+            model_path = self._found(path("model_path", model_path), config.context)
         self._build(model_path, config.context, config)
-        self._model_path = model_path
+        self._model_path = model_path if isinstance(model_path, str) else ""
 
     def _found(self, model_path: str, context: Context | None) -> str:
         model_path = file_of_rank(model_path, context)
