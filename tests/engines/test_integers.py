@@ -185,7 +185,12 @@ def test_weights_alone_in_integers_are_computed_with_as_floats(file, kernel, tmp
     [
         ("Relu(c)", 0, 0),  # what the integers' own ends do
         ("Relu(c)", 100, 1),
-        ("Clip(c, lo, hi)", 0, 1),  # 6 is 120 steps
+        ("Clip(c, lo, hi)", 0, 1),  # 6 is 96 steps
+        ("Clip(c, , top)", 0, 0),  # 255 steps
+        ("Clip(c, , near)", 0, 1),
+        ("Clip(c, small)", 0, 1),
+        ("Clip(c, low)", 255, 0),
+        ("Clip(c, lo)", 255, 1),
         ("Clip(c, lo)", 0, 0),
         ("Clip(c, most)", 0, 1),  # only the run knows where
         ("Clip(c, , most)", 0, 1),
@@ -193,7 +198,8 @@ def test_weights_alone_in_integers_are_computed_with_as_floats(file, kernel, tmp
 )
 def test_an_activation_goes_after_the_integers(act, zero, left):
     text = f"""{HEAD} g (uint8[1,2,5,5] q, int8[2,2,3,3] k, float most) => (uint8[1,5,5,2] y)
-    <float s = {{0.05}}, float lo = {{0}}, float hi = {{6}}, uint8 z = {{{zero}}}, uint8 m = {{128}}>
+    <float s = {{0.0625}}, float lo = {{0}}, float hi = {{6}}, uint8 z = {{{zero}}}, uint8 m = {{128}},
+     float top = {{15.9375}}, float near = {{15.875}}, float small = {{0.0625}}, float low = {{-15.9375}}>
     {{ d = DequantizeLinear(q, s, m)  w = DequantizeLinear(k, s)
        c = Conv(d, w)  a = {act}  t = Transpose <perm = [0, 2, 3, 1]> (a)  y = QuantizeLinear(t, s, z) }}"""
     random = np.random.default_rng(6)
@@ -210,6 +216,67 @@ def test_an_activation_goes_after_the_integers(act, zero, left):
     np.testing.assert_array_equal(
         ReferenceEvaluator(ir.serde.serialize_model(model)).run(None, given)[0], before[0]
     )
+
+
+QUANTIZED = {
+    "the form": "c = Conv(d, w) a = Relu(c) y = QuantizeLinear(a, s, z)",
+    "of a sum": "c = Add(d, w) a = Relu(c) y = QuantizeLinear(a, s, z)",
+    "moved": "v = Transpose <perm = [1,0,2,3]> (w) c = Conv(d, v) a = Relu(c) y = QuantizeLinear(a, s, z)",
+}
+FLOATS = {
+    "an activation that is read twice": "c = Conv(d, w) a = Relu(c) n = Neg(a) y = QuantizeLinear(a, s, z)",
+    "a result that is read twice": "c = Conv(d, w) n = Neg(c) a = Relu(c) y = QuantizeLinear(a, s, z)",
+    "a factor of floats": "c = Conv(x, w) a = Relu(c) y = QuantizeLinear(a, s, z)",
+    "a weight of floats": "c = Conv(d, x) a = Relu(c) y = QuantizeLinear(a, s, z)",
+    "no zero point": "c = Conv(d, w) a = Relu(c) y = QuantizeLinear(a, s)",
+    "an operator without kernels": "c = Mul(d, w) a = Relu(c) y = QuantizeLinear(a, s, z)",
+    "another activation": "c = Conv(d, w) a = Sigmoid(c) y = QuantizeLinear(a, s, z)",
+    "a scale that the run knows": "c = Conv(d, w) a = Relu(c) y = QuantizeLinear(a, r, z)",
+}
+
+
+@pytest.mark.parametrize(
+    ("body", "goes"), [*((b, 1) for b in QUANTIZED.values()), *((b, 0) for b in FLOATS.values())]
+)
+def test_an_activation_goes_only_where_an_integer_kernel_computes_before_it(body, goes):
+    model = ir.from_onnx_text(
+        f"""{HEAD} g (uint8[2,2,1,1] q, int8[2,2,1,1] k, float[2,2,1,1] x, float r) => (uint8[2,2,1,1] y)
+        <float s = {{0.5}}, uint8 z = {{0}}> {{
+            d = DequantizeLinear(q, s, z)  w = DequantizeLinear(k, s)  {body}
+        }}"""
+    )
+    rewrite(model)
+    left = sum(node.op_type in ("Relu", "Sigmoid") for node in model.graph)
+    assert left == 1 - goes
+
+
+@pytest.mark.parametrize(
+    ("gemm", "apart"),
+    [
+        ("Gemm(d, w, c)", True),
+        ("Gemm <transB = 1> (d, w, c)", True),
+        ("Gemm(d, w)", False),
+        ("Gemm(d, w, b)", False),  # a bias of integers has kernels
+        ("Gemm(x, w, c)", False),
+        ("Gemm(d, x, c)", False),
+        ("Gemm <alpha = 2.0> (d, w, c)", False),
+        ("Gemm <beta = 2.0> (d, w, c)", False),
+    ],
+)
+def test_a_bias_of_floats_is_added_after_a_product_of_integers(gemm, apart):
+    model = ir.from_onnx_text(
+        f"""{HEAD} g (uint8[2,2] q, uint8[2,2] k, float[2,2] x) => (float[2,2] y)
+        <float s = {{0.5}}, uint8 z = {{3}}, float[2] c = {{1,2}}, int32[2] i = {{1,2}}> {{
+            d = DequantizeLinear(q, s, z)  w = DequantizeLinear(k, s, z)  b = DequantizeLinear(i, s)
+            y = {gemm}
+        }}"""
+    )
+    feed = {"q": np.array([[1, 2], [3, 9]], np.uint8), "k": np.array([[4, 5], [6, 0]], np.uint8)}
+    feed["x"] = np.ones((2, 2), np.float32)
+    (before,) = ReferenceEvaluator(ir.to_proto(model)).run(None, feed)
+    rewrite(model)
+    assert [node.op_type for node in model.graph].count("Add") == apart
+    np.testing.assert_array_equal(ReferenceEvaluator(ir.to_proto(model)).run(None, feed)[0], before)
 
 
 @pytest.mark.parametrize("kind", ["int16", "uint16"])
