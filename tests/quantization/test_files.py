@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
@@ -19,7 +20,7 @@ from pinnace.errors import ConfigError, NotSupportedError, PinnaceWarning
 from pinnace.formats import read
 from pinnace.formats.ms import reader
 from pinnace.quantization.calibration import Calibration
-from pinnace.quantization.files import Quantization
+from pinnace.quantization.files import Quantization, quantized
 from pinnace.types import DataType, Port
 from pinnace.weights.source import Source
 
@@ -376,3 +377,54 @@ def test_a_folder_of_notes_is_used_again(tmp_path):
     for _ in range(2):
         converted(tmp_path / "q", common_quant_param=asked)
         assert len((notes / "quantized.csv").read_text().splitlines()) == 1 + 3
+
+
+def chosen(folder=None, **how):
+    """The number of operators that are quantized of a product of 8 rows and 16 columns, and its bits."""
+    weight = np.random.default_rng(9).normal(size=(8, 16)).astype(np.float32)
+    text = '<ir_version: 10, opset_import: ["": 21]> g (float[2,8] x) => (float[2,16] y) { y = MatMul(x, w) }'
+    model = ir.from_onnx_text(text, initializers=[ir.tensor(weight, name="w")])
+    model.graph[0].name = "product"
+    notes = {} if folder is None else {"notes": str(folder)}
+    done, samples = quantized(model, Quantization("stored", **how, **notes), Source.of_file(MODEL))
+    assert not samples
+    return done, weight
+
+
+@pytest.mark.parametrize(
+    ("how", "count"),
+    [
+        ({}, 1),
+        ({"least_size": 127}, 1),
+        ({"least_size": 128}, 0),
+        ({"least_channels": 15}, 1),
+        ({"least_channels": 16}, 0),
+        ({"skipped": {"y"}}, 0),
+        ({"skipped": {"product"}}, 0),
+    ],
+)
+def test_small_weights_and_named_operators_stay(how, count):
+    assert chosen(**how)[0] == f"weights of 8 bits: {count} of 1 operators"
+
+
+@pytest.mark.parametrize("per_channel", [True, False])
+@pytest.mark.parametrize("bits", [2, 3, 5, 8])
+def test_a_weight_has_the_fewest_bits_that_its_error_allows(tmp_path, bits, per_channel):
+    def error(bits, weight):
+        steps = np.abs(weight).max(axis=0 if per_channel else None) / (2 ** (bits - 1) - 1)
+        return np.linalg.norm(np.rint(weight / steps) * steps - weight) / np.linalg.norm(weight)
+
+    _, weight = chosen()
+    allowed = error(bits, weight) * 1.001
+    done, _ = chosen(tmp_path, bits=0, error=allowed, per_channel=per_channel)
+    assert done == "weights of 2 to 8 bits: 1 of 1 operators"
+    (row,) = csv.DictReader((tmp_path / "quantized.csv").open())
+    assert (row["operator"], row["type"], row["bits"]) == ("product", "MatMul", str(bits))
+    assert float(row["error"]) == pytest.approx(error(bits, weight), rel=0.01)
+    assert (row["low"], row["high"]) == ("", "")
+
+
+def test_a_weight_that_no_bits_keep_has_eight(tmp_path):
+    chosen(tmp_path, bits=0, error=0.0)
+    (row,) = csv.DictReader((tmp_path / "quantized.csv").open())
+    assert row["bits"] == "8"
