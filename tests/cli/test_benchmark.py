@@ -336,3 +336,13 @@ def test_a_flag_that_cannot_be_read_ends_the_command_at_once(capsys, opened, fla
     assert (code, out, opened) == (255, "", [])
     assert flag.lstrip("-").partition("=")[0] in err
     assert "usage: benchmark" in err
+
+
+def test_free_dimensions_are_one_and_a_client_may_ask_once(capsys, tmp_path) -> None:
+    (tmp_path / "x.bin").write_bytes(bytes(4))
+    err = benchmark(capsys, f"--modelFile={DENSE}", f"--inDataFile={tmp_path}/x.bin")[2]
+    assert "required: 12, in fact: 4" in err  # [1, 3] of float32
+    flags = "--enableParallelPredict", "--parallelNum=1", "--parallelTaskNum=1", "--warmUpLoopCount=0"
+    shapes = "--inputShape=x:3,4,5;y:3,4,5", "--workersNum=1", "--numThreads=1"
+    code, out, _ = benchmark(capsys, f"--modelFile={ADD}", *flags, *shapes)
+    assert (code, out.count("predict time: "), out.count("warm up index")) == (0, 1, 0)

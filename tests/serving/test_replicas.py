@@ -122,6 +122,7 @@ def test_a_lost_replica_is_restarted_and_its_request_computed_once_more(replicas
     caplog.set_level("WARNING", "pinnace.serving")
     one = Stub("cpu:0", [lost()])
     alone = replicas(one)
+    assert caplog.records == []
     np.testing.assert_array_equal(alone.execution().run(X)[0], [2, 2])
     assert (one.starts, alone.restarts, alone.retried) == (2, 1, 1)
     assert [record.event for record in caplog.records] == ["restarted"]

@@ -31,6 +31,15 @@ def test_a_time_lies_between_the_bounds_of_its_step(nanoseconds):
     assert before < seen.percentile(50) <= seen.bounds[step]
 
 
+def test_a_bound_is_the_longest_time_of_its_step():
+    bounds = latency([Counts()]).bounds
+    for step in range(400):
+        counts = Counts()
+        for nanoseconds in (round(bounds[step] * 1e6), round(bounds[step] * 1e6) + 1):
+            counts.count(nanoseconds)
+        assert [counts.steps[step], counts.steps[step + 1], sum(counts.steps)] == [1, 1, 2]
+
+
 def test_percentiles_are_right_within_two_percent():
     """The bounds of steps are 3 % apart, and the middle is given."""
     taken = np.random.default_rng(0).lognormal(15, 2, 20000).astype(int)
