@@ -208,6 +208,8 @@ def test_a_wrong_request_for_embeddings_is_refused_in_openais_form(running, chan
         ({"documents": ["a"] * 2049}, 413, "2049 texts"),
         ({"documents": ["a"] * 64, "query": "a" * (1 << 17)}, 413, "together"),
         ({"query": ["a"]}, 400, "query must be text"),
+        ({"query": "a" * ((1 << 17) + 1)}, 413, "texts have at most"),
+        ({"query": "\ud800"}, 400, "surrogate"),
         ({"top_n": 0}, 400, "top_n"),
         ({"return_documents": 1}, 400, "return_documents"),
         ({"texts": ["a"]}, 400, "no field 'texts'"),
