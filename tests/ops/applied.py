@@ -24,7 +24,7 @@ def results(
 ) -> list[np.ndarray]:
     """The results of a primitive; arrays are inputs of the model, of `free` dimensions if asked for.
 
-    All else is known before the run.
+    All else is known before the run. Results that a lowering does not give are left out.
     """
     b = LoweringBuilder(layout)
     arrays = {f"x{i}": a for i, a in enumerate(given) if isinstance(a, np.ndarray)}
@@ -37,7 +37,7 @@ def results(
         for n, a in arrays.items()
     }
     y = find(dialect, name).lower(b, [inputs.get(f"x{i}", a) for i, a in enumerate(given)], attributes)
-    outputs = [b.op("Identity", v) for v in (y if isinstance(y, tuple) else (y,))]
+    outputs = [b.op("Identity", v) for v in (y if isinstance(y, tuple) else (y,)) if v is not None]
     graph = ir.Graph(
         [*inputs.values()],
         outputs,
