@@ -23,6 +23,13 @@ def test_types_that_onnx_lacks_are_computed_in_the_nearest_wider_one():
         assert f"tensor({kind.name.lower()})" not in types["T"]
 
 
+def test_each_input_has_a_type_of_its_own_variable():
+    narrow, unknown = ir.DataType.INT16, None
+    assert allowed("CumSum", (ir.DataType.FLOAT, narrow)) == {"T2": ir.DataType.INT32}
+    assert allowed("CumSum", (unknown, narrow)) == {"T2": ir.DataType.INT32}
+    assert allowed("CumSum", (narrow, narrow)) == {"T": ir.DataType.INT32, "T2": ir.DataType.INT32}
+
+
 def test_the_last_input_of_a_variadic_operator_stands_for_more():
     assert variables("Concat", 3) == ("T", "T", "T")
 
