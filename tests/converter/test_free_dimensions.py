@@ -5,7 +5,10 @@ import onnx
 import pytest
 from tests.converted import same
 
+from pinnace import formats
+from pinnace.errors import UnsupportedModelError
 from pinnace.types import ModelType
+from pinnace.weights.source import Source
 
 KINDS = pytest.mark.parametrize("kind", [ModelType.MINDIR, ModelType.MINDIR_LITE])
 
@@ -80,6 +83,43 @@ def test_shapes_computed_of_free_dimensions(form, kind, tmp_path):
         {SHAPES[form]}
     }}""")
     same(original, tmp_path, *pictures((1, 3, 4, 6), (2, 3, 5, 4)), kind=kind)
+
+
+@KINDS
+@pytest.mark.parametrize(
+    ("shape", "result", "node"),
+    [
+        ("n, 1, 3", "n, 3", "Squeeze(x, axes)"),
+        ("n, 3", "n, 1, 3", "Unsqueeze(x, axes)"),
+        ("2, 1, 3", "2, 3", "Squeeze(x, axes)"),
+    ],
+)
+def test_axes_that_only_the_run_knows_give_the_shape_that_is_declared(shape, result, node, kind, tmp_path):
+    text = f"g (float[{shape}] x, int64[1] axes) => (float[{result}] y) {{ y = {node} }}"
+    axes = np.array([1])
+    sizes = (2, 5) if "n" in shape else (2,)
+    dims = [[n if d == "n" else int(d) for d in shape.split(", ")] for n in sizes]
+    same(parsed(text), tmp_path, *([x, axes] for (x,) in pictures(*dims)), kind=kind)
+    for unknown in ("a, b", "a, b, c"):
+        text = f"g (float[n, k, l] x, int64[1] axes) => (float[{unknown}] y) {{ y = Squeeze(x, axes) }}"
+        with pytest.raises(
+            UnsupportedModelError, match="axes known only at run time, and the model declares"
+        ):
+            same(parsed(text), tmp_path, kind=kind)
+
+
+@KINDS
+def test_a_reshape_with_one_free_dimension_computes_no_shape(kind, tmp_path):
+    original = parsed("""g (float[n, 3, 4] x) => (float[n, 12] y)
+        <int64[1] zero = {0}, int64[1] twelve = {12}> {
+        whole = Shape(x)
+        n = Gather(whole, zero)
+        parts = Concat<axis=0>(n, twelve)
+        y = Reshape(x, parts)
+    }""")
+    summary = same(original, tmp_path, *pictures((1, 3, 4), (2, 3, 4)), kind=kind)
+    nodes = formats.read(Source.of_file(summary.files[0])).main.nodes
+    assert [node.primitive for node in nodes] == ["Reshape"]
 
 
 SAME = {

@@ -220,7 +220,7 @@ def Normalize(b: Builder, layer: Layer) -> ir.Value:
     """Normalize of SSD."""
     p, x = layer.parameters, layer.x
     axes = [1, 2, 3] if p.get("across_spatial", True) else [1]
-    total = b.op("ReduceSum", b.op("Mul", x, x), axes, keepdims=1)
+    total = b.op("ReduceSum", b.op("Mul", x, x), axes)
     y = b.op("Div", x, b.op("Sqrt", b.op("Add", total, p.get("eps", 1e-10))))
     channels = 1 if p.get("channel_shared", True) else b.static_shape(x)[1]
     return b.op("Mul", y, b.reshape(layer.weight(b, 0, [channels]), [channels, 1, 1]))
@@ -229,10 +229,10 @@ def Normalize(b: Builder, layer: Layer) -> ir.Value:
 def MVN(b: Builder, layer: Layer) -> ir.Value:
     p, x = layer.parameters, layer.x
     axes = [1, 2, 3] if p.get("across_channels", False) else [2, 3]
-    y = b.op("Sub", x, b.op("ReduceMean", x, axes, keepdims=1))
+    y = b.op("Sub", x, b.op("ReduceMean", x, axes))
     if not p.get("normalize_variance", True):
         return y
-    std = b.op("Sqrt", b.op("ReduceMean", b.op("Mul", y, y), axes, keepdims=1))
+    std = b.op("Sqrt", b.op("ReduceMean", b.op("Mul", y, y), axes))
     return b.op("Div", y, b.op("Add", std, p.get("eps", 1e-9)))
 
 
@@ -243,7 +243,7 @@ def ArgMax(b: Builder, layer: Layer) -> ir.Value:
             "gives several or greatest values, or has no axis: write axis, top_k: 1 and out_max_val: false"
         )
     axis = axis_of(b, x, p.get("axis", 0))
-    return b.cast(b.op("ArgMax", x, axis=axis, keepdims=1), ir.DataType.FLOAT)
+    return b.cast(b.op("ArgMax", x, axis=axis), ir.DataType.FLOAT)
 
 
 def Reduction(b: Builder, layer: Layer) -> ir.Value:

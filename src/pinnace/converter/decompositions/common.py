@@ -59,12 +59,12 @@ def PRelu(op: Builder, x: Tensor, slope: Tensor) -> Tensor:
 
 
 def Hardmax(op: Builder, x: Tensor, axis: int = -1) -> Tensor:
-    best = op.cast(op.ArgMax(x, axis=axis, keepdims=1), INT32)
+    best = op.cast(op.ArgMax(x, axis=axis), INT32)
     return op.cast(op.Equal(best, op.cast(along(op, x, axis), INT32)), op.dtype(x))
 
 
 def LpNormalization(op: Builder, x: Tensor, axis: int = -1, p: int = 2) -> Tensor:
-    total = op.ReduceSum(op.Abs(x) if p == 1 else x * x, [axis], keepdims=1)
+    total = op.ReduceSum(op.Abs(x) if p == 1 else x * x, [axis])
     size = total if p == 1 else op.Sqrt(total)
     return op.Where(op.Equal(size, 0), 0, x / op.Where(op.Equal(size, 0), 1, size))
 
@@ -96,7 +96,7 @@ def TopK(
     turn = list(range(op.rank(x)))
     turn[axis], turn[-1] = turn[-1], turn[axis]
     row = op.transpose(x if largest else -x, turn)
-    values, at = op.ops("TopK", 2, row, k, axis=-1, largest=1)
+    values, at = op.ops("TopK", 2, row, k)
     values = op.transpose(values, turn)
     return values if largest else -values, op.transpose(at, turn)
 
@@ -148,8 +148,8 @@ def InstanceNormalization(
     op: Builder, x: Tensor, scale: Tensor, shift: Tensor, epsilon: float = 1e-5
 ) -> Value:
     axes = range(2, op.rank(x))
-    far = x - op.ReduceMean(x, axes, keepdims=1)
-    variance = op.ReduceMean(far * far, axes, keepdims=1)
+    far = x - op.ReduceMean(x, axes)
+    variance = op.ReduceMean(far * far, axes)
     return far / op.Sqrt(variance + epsilon) * _for_channels(op, scale, x) + _for_channels(op, shift, x)
 
 
@@ -180,7 +180,7 @@ def Size(op: Builder, data: Tensor) -> Tensor:
 
 
 def Flatten(op: Builder, x: Tensor, axis: int = 1) -> Tensor:
-    rows = op.ReduceProd(op.Shape(x, end=axis), keepdims=1)
+    rows = op.ReduceProd(op.Shape(x, end=axis))
     return op.Reshape(x, op.Concat(rows, op.constant([-1], np.int64), axis=0))
 
 

@@ -44,5 +44,5 @@ def LinearRegressor(
 def Normalizer(op: Builder, x: Tensor, norm: str = "MAX") -> Value:
     x = op.cast(x, _FLOAT)
     if norm == "MAX":
-        return x / op.ReduceMax(x, [-1], keepdims=1)
+        return x / op.ReduceMax(x, [-1])
     return op.LpNormalization(x, axis=-1, p=1 if norm == "L1" else 2)

@@ -166,7 +166,7 @@ def _grouped(
     flat = op.Gather(op.Reshape(data, [-1]), order)
     sizes = op.constant(dims, np.int64)
     one = op.constant(1, np.int64)
-    length = op.ReduceProd(op.Where(is_gone, sizes, one), keepdims=1)
+    length = op.ReduceProd(op.Where(is_gone, sizes, one))
     rows = op.Reshape(flat, op.Concat(op.constant([-1], np.int64), length, axis=0))
     y = op.op(op_type, rows, [1], keepdims=0)
     shaped = "Reshape"

@@ -193,4 +193,4 @@ def _weights(op: Builder, at: Tensor, scale: Tensor, size: float | Tensor, how: 
         weights = op.MatMul(weights, op.cast(same, ir.DataType.FLOAT))
     if less is None and not how.exclude_outside:
         return weights
-    return weights / op.ReduceSum(weights, [1], keepdims=1)
+    return weights / op.ReduceSum(weights, [1])

@@ -283,13 +283,13 @@ def MaxUnpool(op: Builder, x: Tensor, places: Tensor, *, given: Windows) -> Tens
 
 
 def GlobalAveragePool(op: Builder, x: Tensor) -> Tensor:
-    return op.ReduceMean(x, range(2, op.rank(x)), keepdims=1)
+    return op.ReduceMean(x, range(2, op.rank(x)))
 
 
 def GlobalMaxPool(op: Builder, x: Tensor) -> Tensor:
-    return op.ReduceMax(x, range(2, op.rank(x)), keepdims=1)
+    return op.ReduceMax(x, range(2, op.rank(x)))
 
 
 def GlobalLpPool(op: Builder, x: Tensor, p: int = 2) -> Tensor:
-    total = op.ReduceSum(op.Pow(op.Abs(x), float(p)), range(2, op.rank(x)), keepdims=1)
+    total = op.ReduceSum(op.Pow(op.Abs(x), float(p)), range(2, op.rank(x)))
     return op.Pow(total, 1 / p)
