@@ -334,6 +334,63 @@ def test_file_of_another_rank_is_refused(changes, message):
 
 
 @pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({}, (0, 1, 2, 3)),
+        ({"group": "hccl_world_group"}, (0, 1, 2, 3)),
+        ({"group": "pair"}, (0, 2)),
+        ({"group": "pair", "ranks": (3, 0)}, (3, 0)),
+        ({"group": "pair", "root": 1, "to": (1,), "source": (0, 1)}, (0, 2)),
+        ({"group": "pair", "own": 0}, (0, 2)),
+        ({"group": "other"}, "the ranks of group 'other' are not known; name the file"),
+        ({"ranks": (1, 2)}, r"has the ranks \[1, 2\], and this is rank 0 of 4"),
+        ({"ranks": (0, 4)}, r"has the ranks \[0, 4\], and this is rank 0 of 4"),
+        ({"ranks": (0, 1, 1)}, r"has the ranks \[0, 1, 1\], and this is rank 0 of 4"),
+        ({"group": "pair", "root": 2}, "names a rank that is not among the 2 of its group"),
+        ({"group": "pair", "to": (0, 2)}, "names a rank that is not among the 2 of its group"),
+        ({"group": "pair", "source": (2,)}, "names a rank that is not among the 2 of its group"),
+        ({"group": "pair", "own": 1}, "the file is the part of rank 2, but this is rank 0"),
+        ({"group": "pair", "own": 2}, "the file is the part of rank 2, but this is rank 0"),
+        ({"group": "pair", "own": 5}, "the file is the part of rank 5, but this is rank 0"),
+    ],
+)
+def test_the_ranks_that_a_collective_names(changes, found):
+    groups = {"pair": (0, 2)}
+    if isinstance(found, tuple):
+        assert group_of(collective(**changes), groups, 4, 0) == found
+        return
+    with pytest.raises(ConfigError, match=found):
+        group_of(collective(**changes), groups, 4, 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "takes", "gives", "fits"),
+    [
+        ("AllGather", (2, 3), (8, 3), True),
+        ("AllGather", (2, 3), (4, 3), False),
+        ("AllGather", (-1, 3), (4, 3), True),
+        ("AllGather", (2, 3), (-1, 3), True),
+        ("AllGather", (), (4,), True),
+        ("ReduceScatter", (8, 3), (2, 3), True),
+        ("ReduceScatter", (8, 3), (4, 3), False),
+        ("AllToAll", (4, 3), (4, 3), True),
+        ("AllToAll", (2, 3), (2, 3), False),
+        ("AllReduce", (2, 3), (7, 3), True),
+    ],
+)
+def test_shapes_tell_for_how_many_ranks_a_file_was_cut(kind, takes, gives, fits):
+    ports = {name: (Port("x", DataType.FLOAT32, s),) for name, s in (("takes", takes), ("gives", gives))}
+    made = collective(kind=kind, **ports)
+    if fits:
+        assert group_of(made, {}, 4, 1) == (0, 1, 2, 3)
+        return
+    with pytest.raises(
+        ConfigError, match=rf"takes {takes[0]} rows and gives {gives[0]}, but 4 ranks take part"
+    ):
+        group_of(made, {}, 4, 1)
+
+
+@pytest.mark.parametrize(
     ("variables", "message"),
     [
         ({"RANK": "5", "WORLD_SIZE": "2"}, "RANK is '5', WORLD_SIZE is '2'"),

@@ -35,8 +35,12 @@ def test_a_file_of_one_field_is_read():
     assert (root["version"], root.at, root["nodes"], root["name"]) == ("2.0", at, (), "")
     assert root.where("version") == f"m.ms: byte {at + 4}: MetaGraph.version"
     assert root.where("name") == f"m.ms: byte {at}: MetaGraph.name"
-    with pytest.raises(ModelFormatError, match="bytes are too few"):
+    last = max(SCHEMA.tables["MetaGraph"].values(), key=lambda field: field.slot)
+    assert root.where(last.name) == f"m.ms: byte {at}: MetaGraph.{last.name}"
+    with pytest.raises(ModelFormatError, match="7 bytes are too few"):
         read(data[:7])
+    with pytest.raises(ModelFormatError, match=f"byte {at}: MetaGraph: the table is past the end, byte 8"):
+        read(data[:8])
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Files of `.ms`, written and read again."""
 
+import struct
+
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -123,11 +125,18 @@ def test_functions_and_quantized_weights_are_read(tmp_path):
         if name in weights:
             np.testing.assert_allclose(weights[name].numpy(), values, rtol=1e-6)
     assert {"q8", "q4"} <= weights.keys()
+    assert read.folder == str(tmp_path)
+    raw = flatbuffer.Buffer(memoryview(path.read_bytes()), "made.ms", schema.load()).root()
+    assert [t["dims"] for t in raw["allTensors"] if t["name"] == "y"] == [(-1,)]  # as the converter has it
 
 
 def test_numbers_and_weights_lie_at_multiples_of_their_size(tmp_path):
     """Which readers of FlatBuffers on other processors need."""
     made = of_everything()
+    for place, axes in enumerate(((0,), (0, 1), (1,))):
+        name = f"y{place}"
+        made.main.nodes.append(Node("", "Transpose", ("y",), (name,), {"perm": axes}))
+        made.main.nodes.append(Node("", "Split", (name,), (f"{name}s",), {"size_splits": axes}))
     (path,) = writer.write(made, tmp_path / "made.ms")
     data = path.read_bytes()
     buffer = flatbuffer.Buffer(memoryview(data), "made.ms", schema.load())
@@ -139,6 +148,9 @@ def test_numbers_and_weights_lie_at_multiples_of_their_size(tmp_path):
         for name, field in buffer.schema.tables.get(table.name, {}).items():
             place, value = buffer.place(table, field), table[name]
             assert place == table.at or place % field.size == 0
+            if field.is_vector and field.form is not None and place != table.at:
+                begin = place + struct.unpack_from("<I", data, place)[0] + 4
+                assert begin % field.form.size == 0
             items = value if isinstance(value, tuple) and not isinstance(value, schema.Span) else (value,)
             waiting += [item for item in items if isinstance(item, flatbuffer.Table)]
             if isinstance(value, schema.Span) and value.length:
