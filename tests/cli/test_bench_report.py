@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
+
 import numpy as np
 import pytest
 
 from pinnace.bench.arrivals import OpenLoad
 from pinnace.bench.plot import Point
 from pinnace.bench.throughput import Throughput
-from pinnace.bench.timing import CallLatency
-from pinnace.cli.bench_report import Accuracy, BenchReport, Build, Row, drawing, show
+from pinnace.bench.timing import CallLatency, RunLimit
+from pinnace.cli.bench_report import Accuracy, BenchReport, Build, Row, drawing, row_of, show
 from pinnace.cli.settings import Case, Setting
 from pinnace.engines.steps import Profile, Step
 from pinnace.quantization.accuracy import Closeness
@@ -172,3 +174,26 @@ def test_a_profile_shows_the_20_nodes_that_take_longest(capsys):
     lines = printed(report(profiled=Profile([steps])), capsys)
     assert "profile of 1 runs by node, ms, 20 of 25" in lines
     assert [line.split()[-1] for line in lines[-20:]] == [f"n{i}" for i in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("load", "kind", "runs", "calls"),
+    [({}, CallLatency, 4, 6), ({"clients": 3}, Throughput, 12, 18), ({"rate": 1e4}, OpenLoad, 4, 2)],
+)
+def test_a_setting_is_measured_after_its_warm_up(load, kind, runs, calls):
+    made, called = [], []
+
+    def client():
+        made.append(1)
+        return lambda: called.append(1)
+
+    def submit():
+        done = Future()
+        done.set_result(None)
+        return done
+
+    row = row_of(Setting(Case(), 1, **load), client, submit, RunLimit(0.0, 2), RunLimit(1.0, 4))
+    assert isinstance(row.figures, kind)
+    assert getattr(row.figures, "requests", getattr(row.figures, "runs", None)) == runs
+    assert (len(made), len(called)) == (load.get("clients", 1), calls)
+    assert len(row.times) == (4 if kind is CallLatency else 0)
