@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 
-from pinnace.errors import PredictTimeoutError
+from pinnace.errors import EngineError, NotSupportedError, PredictTimeoutError
 from pinnace.server import calls, inference
 from pinnace.server.bodies import compressed
 from pinnace.server.failures import LoadError, RequestError
@@ -111,3 +111,31 @@ def test_answers_are_compressed_as_the_client_accepts_them(accepted, encoding):
     assert (used, unpack(body)) == (encoding, BODY)
     assert (len(body) < len(BODY)) == bool(encoding)
     assert compressed(BODY[1:], accepted) == (BODY[1:], "")
+
+
+@pytest.mark.parametrize(
+    ("error", "level", "told"),
+    [
+        (RequestError("wrong"), "WARNING", "wrong"),
+        (EngineError("broken"), "ERROR", "broken"),
+        (NotSupportedError("not here"), "ERROR", "not here"),
+        (KeyError("a secret"), "ERROR", "the server failed; its log says why"),
+    ],
+    ids=lambda one: type(one).__name__ if isinstance(one, Exception) else None,
+)
+def test_faults_of_the_server_are_errors_and_those_of_clients_warnings(caplog, error, level, told):
+    caplog.set_level("DEBUG", "pinnace.server")
+    call = calls.Call("infer", {})
+    call.model, call.id = "m" * 200, "7"
+    found, text = call.failed(error)
+    call.gone()
+    call.answered()
+    first, second, third = caplog.records
+    assert (text, first.levelname, first.event) == (told, level, "request failed")
+    assert (first.cause, first.call, first.model, first.request_id) == (found.cause, "infer", "m" * 100, "7")
+    assert first.getMessage() == f"infer: {told}"
+    assert not hasattr(first, "version")
+    assert bool(first.exc_info) is isinstance(error, KeyError)
+    assert first.seconds >= 0
+    assert (second.levelname, second.event, second.cause) == ("WARNING", "request failed", "cancelled")
+    assert (third.levelname, third.event) == ("DEBUG", "answered")
