@@ -107,6 +107,27 @@ def test_a_wrong_number_of_arguments_is_refused():
         lower(p.program(main, f))
 
 
+FREE = p.TypeInfo(p.ir.DataType.FLOAT, None)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "nodes", "row", "reason"),
+    [
+        ({"a": FREE}, ["y = Add a a"], ("input", 1, "a"), "input 'a' has a free rank"),
+        ({"a": None}, ["y = Add a a"], ("input", 1, "a"), "input 'a' is no tensor"),
+        ({"a": p.VECTOR}, ["y = call main"], ("call", 1, "y"), "gives 0 arguments to function 'main'"),
+        ({"a": p.VECTOR}, ["y = Add a"], ("Add", 1, "y"), "argument 'y' is missing"),
+        ({"a": p.VECTOR}, ["y = raise a"], ("main", 1, "main"), "the model always raises an exception"),
+    ],
+)
+def test_a_refusal_names_what_and_where(inputs, nodes, row, reason):
+    with pytest.raises(UnsupportedModelError) as caught:
+        lower(p.program(p.function("main", inputs, "y", *nodes)))
+    (found,) = caught.value.primitives
+    assert (found.name, found.count, found.first_node) == row
+    assert reason in found.reason
+
+
 def test_all_unknown_primitives_are_named_with_counts():
     main = p.function("main", {"a": p.VECTOR}, "y", "x = Fancy a", "z = Fancy x", "y = Odd z")
     with pytest.raises(UnsupportedModelError) as caught:
