@@ -222,7 +222,43 @@ def test_gives_what_its_formula_gives_for_dimensions_that_are(case, free):
 BANDS = [((-1, 2), align) for align in ALIGNS]
 BANDS += [(pair, ALIGNS[0]) for pair in ((0, 0), (1, 3), (-3, -1), (2, 2))]
 ELSE = RANDOM.normal(size=(4, 5)).astype(np.float32)
+IDS = np.array([0, 0, 2, 2, 2, 3, 5], np.int32)  # none of 1 and 4
+
+
+def by_id(function, filler: float) -> np.ndarray:
+    """What a function gives of the rows of each id, and a number for ids without one."""
+    groups = [TALL[i == IDS] for i in range(6)]
+    return np.stack([function(rows, 0) if len(rows) else np.full(3, filler) for rows in groups])
+
+
+LEAST, MOST = np.finfo(np.float32).min, np.finfo(np.float32).max
+SEGMENTS = {
+    "Sum": (np.sum, 0, 0),
+    "Prod": (np.prod, 1, 1),
+    "Max": (np.max, 0, LEAST),
+    "Min": (np.min, 0, MOST),
+}
+PLACES, SPARSE = np.array([[0, 1], [2, 3], [2, 0]]), np.zeros((3, 5), np.float32)
+SPARSE[PLACES[:, 0], PLACES[:, 1]] = [2, -1, 3]
+VALUES, WIDE = np.array([2, -1, 3], np.float32), RANDOM.normal(size=(5, 4)).astype(np.float32)
 FIXED = [
+    *((f"Segment{name}", [TALL, IDS], {}, by_id(f, none)) for name, (f, none, _) in SEGMENTS.items()),
+    ("SegmentMean", [TALL, IDS], {}, by_id(np.mean, 0)),
+    *((f"UnsortedSegment{name}", [TALL[::-1].copy(), IDS[::-1].copy(), (6,)], {}, by_id(f, none))
+      for name, (f, _, none) in SEGMENTS.items()),
+    ("SparseTensorDenseMatmul", [PLACES, VALUES, (3, 5), WIDE], {}, SPARSE @ WIDE),
+    ("SparseTensorDenseMatmul", [PLACES, VALUES, (3, 5), WIDE.T.copy()], {"adjoint_dt": True}, SPARSE @ WIDE),
+    ("SparseTensorDenseMatmul", [PLACES, VALUES, (3, 5), TALL[:3]], {"adjoint_st": True},
+     SPARSE.T @ TALL[:3]),
+    ("SparseTensorDenseAdd", [PLACES, VALUES, (3, 5), HOLES[:1].repeat(3, 0)], {}, HOLES[:1] + SPARSE),
+    ("SparseToDense", [PLACES, VALUES, (3, 5)], {}, SPARSE),
+    ("BincountExt", [IDS], {}, np.bincount(IDS)),
+    ("BincountExt", [IDS, TALL[:, 0].copy(), 8], {}, np.bincount(IDS, TALL[:, 0], 8)),
+    ("SpaceToBatchND", [X[:, :, :6, :4]], {"block_shape": (2, 2), "paddings": ((0, 0), (1, 1))},
+     np.concatenate([np.pad(X[:, :, :6, :4], ((0, 0), (0, 0), (0, 0), (1, 1)))[:, :, i::2, j::2]
+                     for i in (0, 1) for j in (0, 1)])),
+    ("BatchToSpaceND", [np.concatenate([X[:, :, i:6:2, j:4:2] for i in (0, 1) for j in (0, 1)])],
+     {"block_shape": (2, 2), "crops": ((1, 0), (0, 2))}, X[:, :, 1:6, :2]),
     ("Atan2", [A, B], {}, np.arctan2(A, B)),
     ("DivNoNan", [A, B], {}, [0.25, -5 / 3, 0, 0, 4]),
     ("MulNoNan", [np.array([np.inf, 2, 3], np.float32), np.array([0, 3, -1], np.float32)], {}, [0, 6, -3]),
@@ -292,6 +328,7 @@ FIXED = [
     ("MatrixDiagV3", [A, (-1,), 6, -1, SEVEN], {},
      np.where(np.eye(6, 5, -1, bool), np.diag(A, -1)[:, :5], 7)),
     *(("DiagExt", [A, d], {}, np.diag(A, d)) for d in (0, 2, -1)),
+    ("DiagPart", [TALL[:3]], {}, TALL[:3].diagonal()),
     ("DiagPart", [np.arange(36, dtype=np.float32).reshape(2, 3, 2, 3)], {}, [[0, 7, 14], [21, 28, 35]]),
     ("TrilIndices", [], {"row": 4, "col": 3, "offset": -1}, np.stack(np.tril_indices(4, -1, 3))),
     ("TriuIndices", [], {"row": 3, "col": 4, "offset": 1}, np.stack(np.triu_indices(3, 1, 4))),
