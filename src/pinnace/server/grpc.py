@@ -289,7 +289,6 @@ def server(
     """
     options = {
         "grpc.max_receive_message_length": max_bytes,
-        "grpc.max_send_message_length": -1,
         "grpc.max_allowed_incoming_connections": max_connections,
         "grpc.max_concurrent_streams": max_connections,
         "grpc.server_handshake_timeout_ms": round(PATIENCE * 1000),
