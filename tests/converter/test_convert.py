@@ -383,3 +383,16 @@ def test_operators_of_other_domains_are_not_taken_for_those_of_onnx(operator, ki
     source = parsed(f"m = own.{operator}({'' if rest else 'x'}) y = Relu(m)", "(float[2] x) => (float[2] y)")
     with pytest.raises(UnsupportedModelError, match=f"no rule for own's {name}"):
         convert(source, None, tmp_path / "made", Conversion(save_type=kind))
+
+
+@pytest.mark.parametrize(("trips", "written"), [(20, True), (10_000, False)])
+def test_the_rounds_of_a_loop_are_written_where_they_are_few(trips, written, tmp_path):
+    source = parsed(
+        "y = Loop (n, , x) <body = b (int64 i, bool go, float a) => (bool on, float c)"
+        "{ on = Identity(go) c = Add(a, one) }>",
+        f"(float x) => (float y) <int64 n = {{{trips}}}, float one = {{1}}>",
+    )
+    summary = convert(source, None, tmp_path / "made", Conversion())
+    assert (summary.nodes == trips) == written
+    assert summary.nodes <= 30
+    assert run(summary.files[0], np.float32(0.5))[0] == trips + 0.5

@@ -12,6 +12,7 @@ from pinnace import Converter, FmkType, Format, ModelType
 from pinnace.cli import main as pinnace
 from pinnace.cli.converter_lite import main as converter_lite
 from pinnace.converter import frontends
+from pinnace.converter.convert import Conversion
 from pinnace.errors import ArgumentValueError, ModelFormatError, NotSupportedError, UnsupportedModelError
 
 DATA = Path(__file__).parent.parent / "data"
@@ -88,6 +89,8 @@ def test_programs_are_run_only_if_they_are_trusted(programs, framework, name, sa
     monkeypatch.setattr(frontends, "_run", lambda *given: ran.append(given))
     with pytest.raises(ArgumentValueError, match=rf"{name}: is a program, .* trust=True .* {safe} writes"):
         convert(framework, programs / name, programs, trust=False)
+    with pytest.raises(ArgumentValueError, match="is a program"):
+        frontends.convert_from(framework, str(programs / name), "", programs / "a", Conversion())
     for main, *arguments in (
         (
             converter_lite,
