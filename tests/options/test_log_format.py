@@ -109,9 +109,19 @@ def test_without_a_log_or_with_one_of_another_kind_nothing_is_written(stderr, ki
         with pytest.warns(PinnaceWarning, match="PINNACE_LOG=xml has no effect: choose from text, json"):
             stream = stderr(kind)
     else:
-        stream = stderr(kind)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            stream = stderr(kind)
     logging.getLogger("pinnace.some").info("built")
     assert stream.getvalue() == ""
+
+
+def test_a_process_without_stderr_has_no_log(stderr, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+    monkeypatch.setenv("PINNACE_LOG", "json")
+    before = list(logging.getLogger("pinnace").handlers)
+    log_format.start()
+    assert (sys.stderr, logging.getLogger("pinnace").handlers) == (None, before)
 
 
 def test_a_stderr_of_events_is_a_stream(stderr, tmp_path, monkeypatch):
@@ -119,3 +129,12 @@ def test_a_stderr_of_events_is_a_stream(stderr, tmp_path, monkeypatch):
         lines = log_format._Lines(file)
         assert (lines.fileno(), lines.encoding, lines.name) == (file.fileno(), "latin-1", file.name)
         assert lines.write("ab\ncd") == 5
+
+
+def test_warnings_of_a_command_are_lines_after_its_name_or_events(stderr):
+    for kind, told in (("text", "benchmark: have a care\n"), ("json", '"event": "warning"')):
+        stream = stderr(kind)
+        log_format.print_warnings("benchmark")
+        warnings.showwarning(PinnaceWarning("have a care"), PinnaceWarning, "file.py", 7)
+        assert told in stream.getvalue()
+        assert stream.getvalue().count("\n") == 1
