@@ -45,6 +45,14 @@ def test_a_function_sees_the_names_around_it():
     np.testing.assert_array_equal(p.computed(p.program(main, inner), A)[0], A + A * A)
 
 
+def test_a_function_sees_names_around_the_functions_that_lead_to_it():
+    main = p.function("main", {"a": p.VECTOR}, "y", "b = Mul a a", "y = call first a")
+    first = p.function("first", {"v": p.VECTOR}, "w", "w = call second v")
+    second = p.function("second", {"v": p.VECTOR}, "w", "w = call third v")
+    third = p.function("third", {"v": p.VECTOR}, "w", "w = Add v b")
+    np.testing.assert_array_equal(p.computed(p.program(main, first, second, third), A)[0], A + A * A)
+
+
 def test_partial_arguments_come_first():
     main = p.function("main", {"a": p.VECTOR}, "y", "f = Partial minus a", "y = call f one", one=ONE)
     minus = p.function("minus", {"v": p.VECTOR, "w": p.SCALAR}, "d", "d = Sub v w")
