@@ -1,5 +1,7 @@
 """What OpenVINO gets wrong is right where OpenVINO was asked for: on the first build and from the cache."""
 
+import re
+
 import numpy as np
 import onnx_ir as ir
 import onnxruntime
@@ -165,7 +167,7 @@ def test_forms_that_openvino_computes_differently_are_written_otherwise(body, op
         f"""<ir_version: 10, opset_import: ["": 21]> g (float[6] x, float[6] z, bool[6] b) => (y)
         <float s = {{0.5}}, float t = {{0.25}}, int8 n = {{5}}, uint8 u = {{5}}> {{ {body} }}"""
     )
-    x = np.array([-3, -0.5, 0, 1, np.nan if "Quant" not in body else 2, 3], np.float32)
+    x = np.array([-3, -0.5, 0, 1, np.nan if re.search("Greater|to = 9", body) else 2, 3], np.float32)
     feed = {"x": x, "z": np.array([0, -0.5, 1, 1, 1, 2], np.float32), "b": x > 0}
     (wanted,) = ReferenceEvaluator(ir.to_proto(made)).run(None, feed)
     rewrite(made)
