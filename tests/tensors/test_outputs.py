@@ -127,3 +127,12 @@ def test_outputs_are_described_before_they_are_computed():
     assert (first.name, first.dtype, first.shape, first.format) == ("a", A.dtype, [2, 3], Format.NHWC)
     assert (first.element_num, first.data_size) == (6, 24)
     assert (second.name, second.shape, second.element_num, second.data_size) == ("b", [-1], 0, 0)
+
+
+def test_a_tensor_that_cannot_be_written_gets_new_memory():
+    fixed = np.zeros((2, 3), np.float32)
+    fixed.flags.writeable = False
+    given = tensors(fixed)
+    OutputPorts([A]).fill(given, [X], None)
+    np.testing.assert_array_equal(given[0].numpy(), X)
+    assert not fixed.any()
