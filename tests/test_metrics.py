@@ -56,6 +56,7 @@ def test_a_scrape_counts_models_of_one_file_together(alone):
         assert found["workers", "idle"] == 3
         assert found["workers", "busy"] == found["queue_length",] == 0
         assert found["prediction_seconds_count",] == found["prediction_seconds_bucket", "+Inf"] == 6
+        assert found["batches_total",] == found["restarts_total",] == 0
         counts = [v for k, v in found.items() if k[0] == "prediction_seconds_bucket"]
         assert counts == sorted(counts)
         latency = model.stats().latency.total + runner.stats().latency.total

@@ -101,6 +101,17 @@ HEAD, AFTER = op("MatMul", "x w", "y"), op("MatMul", "x w", "a")
         ([HEAD], 101, 2, ["MatMul", "Slice"]),
         ([HEAD], 101, 4, ["MatMul", "Slice"]),
         ([AFTER, op("Softmax", "a", "y")], 101, 2, ["MatMul", "Slice", "Softmax"]),
+        (
+            [
+                op("Transpose", "x", "t"),
+                op("MatMul", "x t", "s"),
+                op("MatMul", "s x", "u"),
+                op("MatMul", "u w", "y"),
+            ],
+            101,
+            2,
+            ["Transpose", "MatMul", "MatMul", "MatMul", "Slice"],
+        ),
         ([HEAD], 100, 4, ["MatMul"]),
         ([HEAD], 63, 2, ["MatMul"]),  # less than a collective is worth
         ([AFTER, op("Relu", "a", "b"), op("Neg", "b", "y")], 101, 2, ["MatMul", "Relu", "Neg"]),
@@ -110,7 +121,8 @@ def test_heads_of_vocabularies_get_columns_that_ranks_can_share(nodes, columns, 
     weights = {"w": values(256, columns)}
     kinds, model = rewritten(nodes, weights, lambda model: prepare_products(model, ranks), shape=(3, 256))
     assert kinds == found
-    wide = model.graph[0].inputs[1].const_value.shape[1]
+    head = [node for node in model.graph if node.op_type == "MatMul"][-1]
+    wide = head.inputs[1].const_value.shape[1]
     assert wide == (-(-columns // ranks) * ranks if "Slice" in found else columns)
 
 
