@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
 from pinnace.errors import warn
-from pinnace.log import ERROR, INFO, WARNING, Log
+from pinnace.log import ERROR, WARNING, Log
 from pinnace.options.launcher import launched
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def as_event(line: str, event: str, **fields: object) -> str:
     if not isinstance(found, dict) or "event" not in found:
         import logging
 
-        given = {"name": "pinnace.process", "levelno": INFO, "levelname": "INFO", "event": event, **fields}
+        given = {"name": "pinnace.process", "levelname": "INFO", "event": event, **fields}
         found = _fields(logging.makeLogRecord({"msg": line.rstrip("\n"), **given}))
     return json.dumps({**found, **fields}, default=str)
 
