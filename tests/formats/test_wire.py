@@ -112,6 +112,8 @@ def test_damage_is_named_with_its_byte(data, message):
         outlined(data)
 
 
-@pytest.mark.parametrize("data", [b"\x21abcdefgh", b"\x2dabcd", b"\x12\x00", b"\x08" + b"\xff" * 9 + b"\x01"])
+@pytest.mark.parametrize(
+    "data", [b"\x21abcdefgh", b"\x80\x01\x05", b"\x2dabcd", b"\x12\x00", b"\x08" + b"\xff" * 9 + b"\x01"]
+)
 def test_fields_that_end_with_the_data_are_read(data):
     assert outlined(data) == data
