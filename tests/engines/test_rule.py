@@ -182,6 +182,7 @@ def test_rows_of_products_are_those_of_the_inputs(inputs, rows):
     ("inputs", "nodes", "weights", "small"),
     [
         ("float[1,8] x", "y = MatMul(x, w)", {"w": (2, 10**6)}, True),
+        ("", "a = Constant <value_float = 1.0> () y = MatMul(a, w)", {"w": (2, 10**6)}, True),
         ("float[1,8] x", "y = MatMul(x, w)", {"w": (3, 666667)}, False),
         ("float[1,8] x", "y = Gemm(x, w, v)", {"w": (2, 10**6), "v": (9,)}, True),
         ("float[1,8] x, float[3,666667] z", "y = MatMul(x, z)", {}, False),  # by its inputs

@@ -14,6 +14,7 @@ from pinnace.building.build import build
 from pinnace.building.opening import open_model
 from pinnace.building.spec import Stages, lowered
 from pinnace.engines.onnxruntime.engine import Onnxruntime
+from pinnace.engines.protocol import HALF_WEIGHTS
 from pinnace.machine.processor import sums_of_bytes_overflow
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
@@ -423,3 +424,11 @@ def test_weights_beyond_float16_stay_in_graphs(method, known):
     model.graph.initializers["w"].const_value = ir.tensor(np.full((8, 8), 65536, np.float32), name="w")
     apply(model, QuantizationScheme(method))
     assert (model.graph[-1].inputs[1] is model.graph.initializers.get("w")) == known
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_engines_are_told_of_weights_in_halves_alone(method):
+    for form in (QuantizationScheme(method), QuantizationScheme("held8", rest=method)):
+        model = of_text("y = MatMul(x, w)")
+        apply(model, form)
+        assert bool(model.meta.get(HALF_WEIGHTS)) == (method == "weights16")
