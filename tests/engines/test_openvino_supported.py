@@ -12,6 +12,12 @@ from pinnace.engines.openvino.supported import unsupported
 IMAGE = "float[1,2,8,8] x"
 ROWS = "float[4,6] x"
 NUMBERS = "int64[4] x, int64[4] z"
+SEQUENCES = "float[2,3,5] x, float[2,3,1] z"
+VECTOR = """k = Constant <value = float[3,1] {1.0,2.0,3.0}> () number = Constant <value = float[1] {2.0}> ()
+    zero = Constant <value_ints = [0]> () one = Constant <value_ints = [1]> ()
+    two = Constant <value_ints = [2]> () last = Constant <value_ints = [-1]> ()
+    four = Constant <value_ints = [2,1,3,1]> ()"""
+GROUPS = "g = GroupNormalization <num_groups = 2> (x, w, w)"
 
 # Inputs, nodes with which one is wrong, nodes that are right, and the operator set if it is not 21.
 FORMS = [
@@ -120,6 +126,25 @@ FORMS = [
     (ROWS,
      "y = ReduceMean <keepdims = 0> (x) z = Sub(x, y)",
      "y = ReduceMean <keepdims = 0> (x) z = Sub(y, x)"),
+    *((SEQUENCES, f"{VECTOR} m = {reduced} y = Mul(m, k)", f"{VECTOR} m = {reduced} y = Mul(m, z)")
+      for reduced in ("GlobalAveragePool(x)", "GlobalMaxPool(x)", "ReduceMean <keepdims = 1> (x, two)",
+                      "ReduceMax(x, two)", "ReduceMin(x, last)", "ReduceProd(x, two)", "ReduceSum(x, two)",
+                      "ReduceL2(x, two)", "ReduceMax(x, zero)")),
+    *((SEQUENCES, f"{VECTOR} m = GlobalMaxPool(x) {more}", "") for more in
+      ("y = Sub(k, m)", "u = Relu(m) y = Mul(u, k)", "u = Add(m, number) v = Sqrt(u) y = Div(v, k)",
+       "y = Sum(m, z, k)", "v = Constant <value = float[3] {1.0,2.0,3.0}> () "
+       "y = BatchNormalization(m, v, v, v, v)")),
+    *((SEQUENCES, "", f"{VECTOR} m = GlobalMaxPool(x) {more}") for more in
+      ("y = Mul(m, number)", "u = Mul(m, z) y = Mul(u, k)",
+       "w = Constant <value = float[1,2] {1.0,2.0}> () u = MatMul(m, w) y = Mul(u, k)",
+       "u = Reshape(m, four) y = Relu(u)")),
+    (SEQUENCES, "", f"{VECTOR} m = ReduceMax(x, one) y = Mul(m, k)"),
+    (IMAGE, "", f"{VECTOR} m = GlobalMaxPool(x) y = Mul(m, k)"),
+    ("float[1,4,8,8] x, float[4] w, float[1,4,1,1] z",
+     f"{GROUPS} a = Abs(z) y = Mul(g, a)", f"{GROUPS} a = Sigmoid(g) y = Mul(g, a)"),
+    ("float[1,4,8,8] x, float[4] w, float[1,4,1,1] z",
+     f"{GROUPS} a = Abs(z) b = Identity(g) y = Add(a, b)",
+     f"{GROUPS} a = Relu(g) b = Conv(a, z) y = Add(b, z)"),
     ("float[4] x", "", "y = ReduceMax(x)"),
     ("float[4] x", "", "y = ReduceMin(x)"),
     ("int64[4,4] x", "y = Neg(x)", "a = Shape(x) y = Neg(a)"),

@@ -7,7 +7,7 @@ shown them right with OpenVINO 2026.4. A use is added with a test that compares 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ import openvino as ov
 
 from pinnace.engines.openvino.guards import is_constant
 from pinnace.errors import UnsupportedPrimitive
-from pinnace.graph.constants import array, constant
+from pinnace.graph.constants import array, constant, given_ints
 from pinnace.graph.inference import infer, opset_of
 from pinnace.graph.matching import is_read
 from pinnace.graph.nodes import origins
@@ -54,6 +54,7 @@ class _Use(NamedTuple):
     wrong: Callable[[ir.Node, int], object] = lambda node, opset: False
 
 
+_PRODUCTS = ("Conv", "Gemm", "MatMul")
 _WINDOWS = "auto_pad dilations kernel_shape pads strides"
 _USES = (
     _Use("Abs Ceil Cos Erf Exp HardSwish Log Mish Neg PRelu Reciprocal Relu Sigmoid Sign Sin "
@@ -87,17 +88,18 @@ _USES = (
     _Use("MaxPool", "ceil_mode dilations kernel_shape pads storage_order strides",
          wrong=lambda n, _: len(n.outputs) > 1 or (_has(n, "ceil_mode") and _may_start_beyond(n))),
     _Use("MaxPool", "auto_pad kernel_shape pads strides", wrong=lambda n, _: len(n.outputs) > 1),
-    _Use("GlobalAveragePool GlobalMaxPool"),
+    _Use("GlobalAveragePool GlobalMaxPool", wrong=lambda n, opset: _feeds_vectors(n, opset)),
     _Use("BatchNormalization", "epsilon momentum spatial",
          wrong=lambda n, _: any(map(is_read, n.outputs[1:]))),
     _Use("InstanceNormalization", "epsilon"),
-    _Use("GroupNormalization", "epsilon num_groups"),
+    _Use("GroupNormalization", "epsilon num_groups", wrong=lambda n, _: _meets_computed(n)),
     _Use("LayerNormalization", "axis epsilon", wrong=lambda n, _: any(map(is_read, n.outputs[1:]))),
     _Use("LogSoftmax Softmax", "axis", wrong=lambda n, opset: opset < 13 and not _is_over_last(n, opset)),
-    _Use("ReduceMax ReduceMin ReduceProd ReduceSum", "axes keepdims noop_with_empty_axes", fixed=(1,)),
+    _Use("ReduceMax ReduceMin ReduceProd ReduceSum", "axes keepdims noop_with_empty_axes", fixed=(1,),
+         wrong=lambda n, opset: _feeds_vectors(n, opset)),
     _Use("ReduceMean", "axes keepdims noop_with_empty_axes", fixed=(1,),
-         wrong=lambda n, _: _is_subtracted(n)),
-    _Use("ReduceL2", "axes keepdims", fixed=(1,)),
+         wrong=lambda n, opset: _is_subtracted(n) or _feeds_vectors(n, opset)),
+    _Use("ReduceL2", "axes keepdims", fixed=(1,), wrong=lambda n, opset: _feeds_vectors(n, opset)),
     _Use("ReduceSum", "keepdims noop_with_empty_axes", _INTEGERS, (1,),
          lambda n, _: not _is_small(n.inputs[0])),
     _Use("ArgMax ArgMin", "axis keepdims"),
@@ -340,6 +342,44 @@ def _is_subtracted(node: ir.Node) -> bool:
     return not node.attributes.get_int("keepdims", 1) and any(
         reader.op_type == "Sub" and reader.inputs[0] is node.inputs[0] for reader in readers
     )
+
+
+def _feeds_vectors(node: ir.Node, opset: int) -> bool:
+    """Return True if constants of several elements follow a reduction of one outer axis of three.
+
+    OpenVINO computes them in the reduction, along a wrong axis.
+    """
+    shape = _shape(node.inputs[0], opset)
+    if shape is not None and len(shape) != 3:
+        return False
+    axes = (2,) if node.op_type.startswith("Global") else given_ints(node, 1, "axes") or ()
+    return [axis % 3 for axis in axes] in ([0], [2]) and any(map(_is_vector, _operands_behind(node)))
+
+
+def _is_vector(value: ir.Value) -> bool:
+    known = constant(value)
+    return known is not None and known.size > 1 and known.dtype in _FLOATS
+
+
+def _operands_behind(node: ir.Node) -> Iterator[ir.Value]:
+    """Yield the other operands of what follows a node, up to a product or an operand that is computed."""
+    todo = [*node.outputs]
+    while todo:
+        value = todo.pop()
+        for reader in {use.node for use in value.uses()} if value else ():
+            others = [x for x in reader.inputs if x is not None and x is not value]
+            if reader.op_type not in _PRODUCTS:
+                yield from others
+                todo += reader.outputs if all(constant(x) is not None for x in others) else ()
+
+
+def _meets_computed(node: ir.Node) -> bool:
+    """Return True if what follows a GroupNormalization has an operand that is not computed from it alone.
+
+    If that is elementwise, OpenVINO computes the operator in it, and ends the process.
+    """
+    own = {node.outputs[0], *(use.node.outputs[0] for use in node.outputs[0].uses())}
+    return any(constant(x) is None and x not in own for x in _operands_behind(node))
 
 
 def _is_over_last(node: ir.Node, opset: int) -> bool:
