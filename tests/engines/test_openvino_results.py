@@ -200,3 +200,30 @@ def test_each_request_has_its_threads_and_no_activation_is_rounded(threads, requ
     assert asked["INFERENCE_PRECISION_HINT"] == "f32"
     assert asked["DYNAMIC_QUANTIZATION_GROUP_SIZE"] == 0
     assert not asked["ENABLE_CPU_PINNING"]  # threads keep the cores that they inherit
+
+
+@pytest.mark.parametrize(
+    ("opset", "body"),
+    [
+        (17, "m = GlobalMaxPool(x) y = BatchNormalization(m, k, k, k, k)"),
+        (17, "m = ReduceMean <axes = [0]> (x) y = Mul(m, c)"),
+        (17, "a = Mul(x, near) b = Erf(a) d = Add(b, one) e = Mul(x, half) y = Mul(d, e)"),
+        (17, "u = Reshape(x, s) q = Transpose <perm = [0,2,1,3]> (u) t = Transpose <perm = [0,1,3,2]> (q) "
+             "a = MatMul(q, t) p = Softmax(a) y = MatMul(p, q)"),
+        (21, "g = GroupNormalization <num_groups = 2> (x, k, k) a = Abs(x) y = Add(g, a)"),
+        (21, "g = GroupNormalization <num_groups = 2> (x, k, k) a = Sigmoid(g) y = Mul(g, a)"),
+    ],
+)  # fmt: skip
+def test_what_openvino_computes_together_is_right(opset, body):
+    model = parser.parse_model(f"""<ir_version: 8, opset_import: ["": {opset}]> g (float[2,4,16] x) => (y) {{
+        k = Constant <value = float[4] {{1.0,2.0,3.0,4.0}}> () s = Constant <value_ints = [2,4,4,4]> ()
+        c = Constant <value = float[4,1] {{1.0,2.0,3.0,4.0}}> () one = Constant <value = float {{1.0}}> ()
+        near = Constant <value = float {{0.7078}}> () half = Constant <value = float {{0.5}}> () {body} }}""")
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT
+    x = np.random.default_rng(0).standard_normal((2, 4, 16)).astype(np.float32)
+    plain = onnxruntime.SessionOptions()
+    plain.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    file = model.SerializeToString()
+    (wanted,) = onnxruntime.InferenceSession(file, plain).run(None, {"x": x})
+    got = run(file, x)
+    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=3e-6)  # float32 in another order

@@ -145,6 +145,12 @@ FORMS = [
     ("float[1,4,8,8] x, float[4] w, float[1,4,1,1] z",
      f"{GROUPS} a = Abs(z) b = Identity(g) y = Add(a, b)",
      f"{GROUPS} a = Relu(g) b = Conv(a, z) y = Add(b, z)"),
+    *((ROWS, f"k = Constant <value = float[1] {{{near}}}> () a = {op} y = Erf(a)",
+       f"k = Constant <value = float[1] {{{right}}}> () a = {op} y = Erf(a)") for near, right, op in
+      ((0.7078, 0.70710677, "Mul(x, k)"), (0.70641, 0.5, "Mul(k, x)"), (1.4128, 1.4142135, "Div(x, k)"))),
+    ("float[1,4,8] x",
+     "k = Constant <value_ints = [1,4,4,2]> () a = Reshape(x, k) y = Transpose <perm = [0,2,1,3]> (a)",
+     "k = Constant <value_ints = [1,4,2,4]> () a = Reshape(x, k) y = Transpose <perm = [0,2,1,3]> (a)"),
     ("float[4] x", "", "y = ReduceMax(x)"),
     ("float[4] x", "", "y = ReduceMin(x)"),
     ("int64[4,4] x", "y = Neg(x)", "a = Shape(x) y = Neg(a)"),

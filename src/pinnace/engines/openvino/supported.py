@@ -54,11 +54,14 @@ class _Use(NamedTuple):
     wrong: Callable[[ir.Node, int], object] = lambda node, opset: False
 
 
+_ROUNDED, _NEAR = 1e-5, 0.01
+"""Relative errors of a constant: of one that was rounded, and of one that is surely another."""
 _PRODUCTS = ("Conv", "Gemm", "MatMul")
 _WINDOWS = "auto_pad dilations kernel_shape pads strides"
 _USES = (
-    _Use("Abs Ceil Cos Erf Exp HardSwish Log Mish Neg PRelu Reciprocal Relu Sigmoid Sign Sin "
+    _Use("Abs Ceil Cos Exp HardSwish Log Mish Neg PRelu Reciprocal Relu Sigmoid Sign Sin "
          "Softsign Sqrt Tanh Clip"),
+    _Use("Erf", wrong=lambda n, _: _is_almost_gelu(n)),
     _Use("Floor", wrong=lambda n, _: _maker(n.inputs[0]) == "Div"),  # a product with the reciprocal
     _Use("Elu LeakyRelu", "alpha"),
     _Use("HardSigmoid", "alpha beta", wrong=lambda n, _: not all(a.value for a in n.attributes.values())),
@@ -317,6 +320,16 @@ def _omits_rounding(node: ir.Node) -> bool:
     )
 
 
+def _is_almost_gelu(erf: ir.Node) -> bool:
+    """Return True for erf(c * x) with a c that is only near 1 / sqrt(2), of which OpenVINO makes a Gelu."""
+    scaled = None if (x := erf.inputs[0]) is None else x.producer()
+    if scaled is None or scaled.op_type not in ("Div", "Mul"):
+        return False
+    factors = [known.item() for x in scaled.inputs if (known := array(x)) is not None and known.size == 1]
+    off = (abs(factor * 2**0.5 - 1 if scaled.op_type == "Mul" else factor / 2**0.5 - 1) for factor in factors)
+    return any(_ROUNDED < error < _NEAR for error in off)
+
+
 def _has_holes_in_one_volume(node: ir.Node) -> bool:
     """Return True for dilated windows of volumes of one channel, which are wrong on CPUs with AVX2."""
     shape = () if (weight := node.inputs[1]) is None or weight.shape is None else tuple(weight.shape)
@@ -395,12 +408,17 @@ def _splits_evenly(node: ir.Node, opset: int) -> bool:
 
 
 def _transposes_attention(node: ir.Node, opset: int) -> bool:
-    """Return True for a Transpose of softmax(x) @ v that keeps the shape, which OpenVINO does in place."""
-    product = None if (turned := node.inputs[0]) is None else turned.producer()
-    if product is None or product.op_type != "MatMul" or _maker(product.inputs[0]) != "Softmax":
+    """Return True for a Transpose of softmax(x) @ v, or of a query's reshape, that keeps the shape.
+
+    OpenVINO makes one attention of them all, which leaves it out.
+    """
+    maker = None if (turned := node.inputs[0]) is None else turned.producer()
+    if maker is None or not (
+        maker.op_type == "Reshape" or (maker.op_type == "MatMul" and _maker(maker.inputs[0]) == "Softmax")
+    ):
         return False
     before, after = _shape(turned, opset), _shape(node.outputs[0], opset)
-    return before is not None and before == after
+    return before is not None and len(before) > 2 and before == after
 
 
 def _indexes_all(node: ir.Node, opset: int) -> bool:
