@@ -145,6 +145,8 @@ FORMS = [
     ("float[1,4,8,8] x, float[4] w, float[1,4,1,1] z",
      f"{GROUPS} a = Abs(z) b = Identity(g) y = Add(a, b)",
      f"{GROUPS} a = Relu(g) b = Conv(a, z) y = Add(b, z)"),
+    (IMAGE, 's = Constant <value = float[4] {1.0,1.0,0.5,0.5}> () y = Resize <mode = "cubic"> (x, s)',
+     's = Constant <value = float[4] {1.0,1.0,0.5,0.5}> () y = Resize <mode = "linear"> (x, s)', 10),
     *((ROWS, f"k = Constant <value = float[1] {{{near}}}> () a = {op} y = Erf(a)",
        f"k = Constant <value = float[1] {{{right}}}> () a = {op} y = Erf(a)") for near, right, op in
       ((0.7078, 0.70710677, "Mul(x, k)"), (0.70641, 0.5, "Mul(k, x)"), (1.4128, 1.4142135, "Div(x, k)"))),

@@ -126,7 +126,8 @@ _USES = (
     _Use("ScatterND", fixed=(1,)),
     _Use("Trilu", "upper", fixed=(1,)),
     _Use("Resize", "coordinate_transformation_mode cubic_coeff_a extrapolation_value mode nearest_mode",
-         fixed=(1, 2, 3), wrong=lambda n, _: not n.attributes.get_float("cubic_coeff_a", -0.75)),
+         fixed=(1, 2, 3), wrong=lambda n, opset: not n.attributes.get_float("cubic_coeff_a", -0.75)
+         or (opset < 11 and n.attributes.get_string("mode", "") == "cubic")),  # which came with 11
     _Use("Constant", "value value_float value_floats value_int value_ints", _ALL),
     _Use("ConstantOfShape", "value", _INTEGERS, (0,)),
     _Use("Shape", "end start", _ALL),
