@@ -100,7 +100,6 @@ _SINCE: dict[Rule, int] = {
     gelu: 20,  # there was no Gelu; onnxruntime fuses its own
     layer_norm: 17,  # likewise
     group_norm: 21,  # factors and offsets were those of groups
-    product_with_vector: 13,  # Squeeze had attributes
     pool_of_nothing: 14,  # a Reshape could not make a dimension of 0
     same_with_holes: 15,  # Pad had attributes, and Shape gave all dimensions
 }

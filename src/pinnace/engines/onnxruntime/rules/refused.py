@@ -113,6 +113,9 @@ def product_with_vector(b: Builder, node: ir.Node) -> ir.Value | None:
         return None
     if made_by(x, "Cast", "Identity", "Transpose") is None and all(b.shape(x)[:-1]):
         return None
+    if b.opset < 13:
+        product = b.op("MatMul", x, b.op("Unsqueeze", y, axes=[1]))
+        return b.op("Squeeze", product, axes=[b.rank(x) - 1])
     return b.op("Squeeze", b.op("MatMul", x, b.op("Unsqueeze", y, [1])), [-1])
 
 
