@@ -1210,5 +1210,20 @@ case(
     call="self.op(x0, x0[:1, :, :2], x0[:1, :, 1:3], ops.tile(x0.reshape(24, 1, 1), (3, 1, 1))[:56])[:3]",
 )
 
+case(
+    "own_dilation_2d",
+    "f32[1,2,6,5]",
+    "f32[2,3,2]",
+    op="ops.Dilation2D(stride=2, dilation=2, pad_mode='SAME')",
+    setup="self.padded = ops.Pad(((0, 0), (0, 0), (1, 2), (1, 1)))",
+    reference="ops.stack(["
+    + ", ".join(
+        f"self.padded(x0 + 100)[:, :, {2 * i}:{2 * i + 6}:2, {2 * j}:{2 * j + 5}:2] - 100 + x1[:, {i}, {j}].reshape(2, 1, 1)"
+        for i in range(3)
+        for j in range(2)
+    )
+    + "]).max(0)",
+)
+
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

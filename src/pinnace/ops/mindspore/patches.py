@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -48,6 +48,30 @@ def extract_image_patches(
     elif mode != "valid":
         raise Unsupported(f"has the padding {padding!r}, which is not supported")
     return op.Concat(*(part for _, part in _windows(op, x, kernel, steps, holes)), axis=1)
+
+
+@primitive("Dilation2D")
+def dilation_2d(
+    op: Builder,
+    x: Tensor,
+    filter: Tensor,
+    stride: Ints,
+    dilation: Ints,
+    pad_mode: str = "SAME",
+    data_format: Literal["NCHW"] = "NCHW",
+) -> Value:
+    """Slice for each place of the windows, plus its number of the filter; Max."""
+    kernel, steps, holes = op.static_shape(filter)[1:], spatial(stride, 2), spatial(dilation, 2)
+    mode = pad_mode_of(pad_mode)
+    if mode == "same":
+        pads = same_pads(op.static_shape(x)[2:], reach(kernel, holes), steps, "SAME_UPPER")
+        x = padded(op, x, [(0, 0), (0, 0), *zip(pads[:2], pads[2:], strict=True)], "constant", -math.inf)
+    elif mode != "valid":
+        raise Unsupported(f"has the padding {pad_mode!r}, which is not supported")
+    parts = []
+    for (row, column), part in _windows(op, x, kernel, steps, holes):
+        parts.append(part + op.Slice(filter, [row, column], [row + 1, column + 1], [1, 2]))
+    return op.Max(*parts)
 
 
 class _Columns(Arguments):
