@@ -80,7 +80,7 @@ _USES = (
     _Use("Greater GreaterOrEqual Less LessOrEqual", types=_NUMBERS),
     _Use("Cast", "to", _NUMBERS | {_T.BOOL}, wrong=lambda n, _: _omits_rounding(n)),
     _Use("Cast", "to", _BYTES, wrong=lambda n, _: constant(n.inputs[0]) is None),  # quantized weights
-    _Use("MatMul"),
+    _Use("MatMul", wrong=lambda n, _: _scales_vector(n)),
     _Use("Gemm", "alpha beta transA transB"),
     _Use("Einsum", "equation", wrong=lambda n, _: len(n.inputs) < 2),
     _Use("Conv", f"{_WINDOWS} group", wrong=lambda n, _: _has_holes_in_one_volume(n)),
@@ -385,6 +385,16 @@ def _operands_behind(node: ir.Node) -> Iterator[ir.Value]:
             if reader.op_type not in _PRODUCTS:
                 yield from others
                 todo += reader.outputs if all(constant(x) is not None for x in others) else ()
+
+
+def _scales_vector(product: ir.Node) -> bool:
+    """Return True for a product with a constant vector that constants follow.
+
+    OpenVINO makes one constant of them, and gives the result another rank.
+    """
+    known = [constant(x) for x in product.inputs]
+    vector = any(x is not None and len(x.shape) == 1 for x in known)
+    return vector and any(constant(x) is not None for x in _operands_behind(product))
 
 
 def _meets_computed(node: ir.Node) -> bool:
