@@ -11,6 +11,7 @@ from pinnace import formats
 from pinnace.converter.checking import difference
 from pinnace.converter.convert import Conversion, convert
 from pinnace.errors import ConfigError, ModelFormatError, NotSupportedError, UnsupportedModelError
+from pinnace.options.target import Target
 from pinnace.quantization.files import Quantization
 from pinnace.types import ModelType
 from pinnace.weights.source import Source
@@ -341,7 +342,7 @@ def test_inputs_of_four_dimensions_are_turned_and_no_others(turn, perm, kind, tm
 def test_the_difference_of_results_is_of_their_greatest_value(nodes, other, error, tmp_path):
     ports = "(float[n, 3] x) => (float[n, 3] y) <float f = {1.25}, float z = {0}>"
     made = convert(parsed(other, ports), None, tmp_path / "made", Conversion()).files[0]
-    assert difference(parsed(nodes, ports), None, made, ("", "", ""), "", "") == pytest.approx(error)
+    assert difference(parsed(nodes, ports), None, made, Target(), "") == pytest.approx(error)
 
 
 @pytest.mark.parametrize(
@@ -351,7 +352,7 @@ def test_results_of_another_shape_or_type_are_an_error(node, result, tmp_path):
     relu = parsed("y = Relu(x)", "(float[2, 3] x) => (float[2, 3] y)")
     made = convert(relu, None, tmp_path / "made", Conversion()).files[0]
     with pytest.raises(ModelFormatError, match=r"result 0 is float32\[2, 3\], and that of the original is"):
-        difference(parsed(node, f"(float[2, 3] x) => ({result})"), None, made, ("", "", ""), "", "")
+        difference(parsed(node, f"(float[2, 3] x) => ({result})"), None, made, Target(), "")
 
 
 @pytest.mark.parametrize(
