@@ -376,6 +376,7 @@ def disabled(body: str, inputs: str, weights: str) -> set[str]:
 
 
 DEEP = {"DivMulFusion", "LayerNormFusionL1", "LayerNormFusionL2", "SimplifiedLayerNormFusion"}
+TRANSPOSES = {"TransposeOptimizer", "TransposeOptimizer_CPUExecutionProvider"}
 BRANCHES = (
     "If (c) <then_branch = t () => (a) {{ a = Neg({0}) }}, else_branch = e () => (b) {{ b = Abs({0}) }}>"
 )
@@ -403,12 +404,21 @@ BRANCHES = (
          {"TransposeOptimizer_CPUExecutionProvider"}),
         ('t = Transpose <perm = [0,2,3,1]> (x) y = Resize <mode = "linear"> (t, , scales)', set()),
         ('y = Resize <mode = "cubic"> (x, , scales)', set()),
+        *((f"a = Relu(x) t = Transpose(a) {more}", TRANSPOSES) for more in (
+            "b = Neg(a) y = QuantizeLinear(t, step)",
+            "u = Unsqueeze(t, one) b = Neg(a) y = QuantizeLinear(u, step)",
+            "b = Neg(t) u = Identity(t) y = QuantizeLinear(u, step)")),
+        *((f"a = Relu(x) {more}", set()) for more in (
+            "t = Transpose(a) y = QuantizeLinear(t, step)", "b = Neg(a) y = QuantizeLinear(a, step)",
+            "t = Transpose(a) n = Neg(t) b = Neg(n) y = QuantizeLinear(n, step)",
+            "u = Identity(a) b = Neg(a) y = QuantizeLinear(u, step)",
+            "t = Transpose(a) b = Neg(a) y = Neg(t)")),
     ],
 )  # fmt: skip
 def test_optimizers_that_would_be_wrong_are_left_out(body, optimizers):
     inputs = "float[1,16,8,8] x, float[16,16,1,1] w, uint8[1] q, bool c"
     weights = """<int64[8] k = {0,0,1,1,0,0,1,1}, float[1,1] deep = {2}, float[1] flat = {2},
-        float[4] scales = {1,1,0.5,0.5}>"""
+        float[4] scales = {1,1,0.5,0.5}, float step = {0.5}, int64[1] one = {1}>"""
     assert disabled(body, inputs, weights) == optimizers
 
 

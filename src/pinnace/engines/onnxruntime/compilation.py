@@ -22,6 +22,7 @@ from pinnace.engines.onnxruntime.session import FAILURES, NO_OPTIMIZATION, Weigh
 from pinnace.errors import DeviceUnavailableError, EngineError, LackingKernelsError
 from pinnace.graph.constants import constant
 from pinnace.graph.failures import Unsupported
+from pinnace.graph.traits import Trait, having
 from pinnace.graph.walk import nodes
 from pinnace.lowering.graph import Compilable
 from pinnace.types import Array
@@ -32,6 +33,7 @@ _SLOWER = ["SkipLayerNormFusion"]
 5 times as long as the two nodes."""
 
 _FOLDING = ["ConstantFolding", "ConstantFoldingDQ"]
+_MOVING = having(Trait.MOVING)
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
 _SCALED = ("Add", "Div", "Mul", "Pow", "Sub")
 _NO_WEIGHTS: Weights = {}
@@ -194,6 +196,19 @@ def _dequantizes_for_branches(every: list[ir.Node]) -> bool:
     return any(n.op_type == "DequantizeLinear" for n in every) and any(map(_captures, every))
 
 
+def _quantizes_behind_transposes(every: list[ir.Node]) -> bool:
+    """The optimizer of Transposes quantizes a value for all its readers where one is behind a Transpose."""
+    return any(n.op_type == "QuantizeLinear" and _is_turned_and_shared(n.inputs[0]) for n in every)
+
+
+def _is_turned_and_shared(value: ir.Value | None) -> bool:
+    turned = shared = False
+    while value is not None and (maker := value.producer()) is not None and maker.op_type in _MOVING:
+        turned, value = turned or maker.op_type == "Transpose", maker.inputs[0]
+        shared = shared or (value is not None and (len(value.uses()) > 1 or value.is_graph_output()))
+    return turned and shared
+
+
 def _captures(node: ir.Node) -> bool:
     """Return True if a node reads a value that an outer graph computes."""
     sources = (i.producer() for i in node.inputs if i is not None)
@@ -211,6 +226,7 @@ _WRONG: dict[tuple[str, ...], Callable[[list[ir.Node]], bool]] = {
     ("DivMulFusion", "LayerNormFusionL1", "LayerNormFusionL2", "SimplifiedLayerNormFusion"): _adds_dimensions,
     ("QDQPropagationTransformer",): _dequantizes_for_branches,
     ("TransposeOptimizer_CPUExecutionProvider",): _resizes_by_cubes,
+    ("TransposeOptimizer", "TransposeOptimizer_CPUExecutionProvider"): _quantizes_behind_transposes,
 }
 
 
