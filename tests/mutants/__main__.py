@@ -180,7 +180,7 @@ def _first_failure(tests: list[str], copy: Path) -> str | None:
     command = [sys.executable, "-m", "pytest", "-x", "-rfE", "-p", "no:cacheprovider", f"@{names}"]
     try:
         run = subprocess.run(
-            command, cwd=copy, env=environment, capture_output=True, timeout=1800, check=False, text=True
+            command, cwd=copy, env=environment, capture_output=True, timeout=600, check=False, text=True
         )
     except subprocess.TimeoutExpired:
         return "no end"
