@@ -643,7 +643,6 @@ SINCE = {
         y = QuantizeLinear(a, s, z) }"""),
     "Gemm": (11, """g (uint8[2,5] q, uint8[5,4] k, float[4] c) => (y) <float s = {0.05}, uint8 z = {128}> {
         d = DequantizeLinear(q, s, z)  w = DequantizeLinear(k, s, z)  y = Gemm(d, w, c) }"""),
-    "Squeeze": (13, "g (float[0,4] x, float[4] w) => (y) { y = MatMul(x, w) }"),
     "Reshape": (14, "g (float[1,0,4,4] x) => (y) { y = GlobalAveragePool(x) }"),
     "Pad": (15, """g (float[1,1,n,n] x, float[1,1,2,2] w) => (y) {
         y = Conv <auto_pad = "SAME_UPPER", dilations = [2,2], strides = [2,2]> (x, w) }"""),
