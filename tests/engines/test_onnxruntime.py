@@ -408,6 +408,8 @@ BRANCHES = (
             "b = Neg(a) y = QuantizeLinear(t, step)",
             "u = Unsqueeze(t, one) b = Neg(a) y = QuantizeLinear(u, step)",
             "b = Neg(t) u = Identity(t) y = QuantizeLinear(u, step)")),
+        ("m0 = Transpose(x) " + " ".join(f"m{i + 1} = Identity(m{i})" for i in range(100)) + " b = Neg(x) "
+         "y = QuantizeLinear(m100, step)", TRANSPOSES),  # what is far before is not looked at
         *((f"a = Relu(x) {more}", set()) for more in (
             "t = Transpose(a) y = QuantizeLinear(t, step)", "b = Neg(a) y = QuantizeLinear(a, step)",
             "t = Transpose(a) n = Neg(t) b = Neg(n) y = QuantizeLinear(n, step)",

@@ -12,6 +12,7 @@ from google.protobuf.message import EncodeError
 
 from pinnace.engines import duration, elements
 from pinnace.engines.folding_limits import allowance
+from pinnace.engines.nonempty import SELECTING
 from pinnace.engines.onnxruntime.guards import ENGINE, check_divisors, guard
 from pinnace.engines.onnxruntime.kernel_types import cast_for_kernels
 from pinnace.engines.onnxruntime.kernels import check_foreign
@@ -22,7 +23,6 @@ from pinnace.engines.onnxruntime.session import FAILURES, NO_OPTIMIZATION, Weigh
 from pinnace.errors import DeviceUnavailableError, EngineError, LackingKernelsError
 from pinnace.graph.constants import constant
 from pinnace.graph.failures import Unsupported
-from pinnace.graph.traits import Trait, having
 from pinnace.graph.walk import nodes
 from pinnace.lowering.graph import Compilable
 from pinnace.types import Array
@@ -33,7 +33,8 @@ _SLOWER = ["SkipLayerNormFusion"]
 5 times as long as the two nodes."""
 
 _FOLDING = ["ConstantFolding", "ConstantFoldingDQ"]
-_MOVING = having(Trait.MOVING)
+_FAR = 64
+"""Operators that are looked at before a QuantizeLinear; walks to the end would take the square of a chain."""
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
 _SCALED = ("Add", "Div", "Mul", "Pow", "Sub")
 _NO_WEIGHTS: Weights = {}
@@ -203,10 +204,12 @@ def _quantizes_behind_transposes(every: list[ir.Node]) -> bool:
 
 def _is_turned_and_shared(value: ir.Value | None) -> bool:
     turned = shared = False
-    while value is not None and (maker := value.producer()) is not None and maker.op_type in _MOVING:
+    for _ in range(_FAR):
+        if value is None or (maker := value.producer()) is None or maker.op_type not in SELECTING:
+            return turned and shared
         turned, value = turned or maker.op_type == "Transpose", maker.inputs[0]
         shared = shared or (value is not None and (len(value.uses()) > 1 or value.is_graph_output()))
-    return turned and shared
+    return True
 
 
 def _captures(node: ir.Node) -> bool:

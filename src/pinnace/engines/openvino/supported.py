@@ -7,7 +7,7 @@ shown them right with OpenVINO 2026.4. A use is added with a test that compares 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import NamedTuple
 
@@ -56,6 +56,8 @@ class _Use(NamedTuple):
 
 _ROUNDED, _NEAR = 1e-5, 0.01
 """Relative errors of a constant: of one that was rounded, and of one that is surely another."""
+_FAR = 64
+"""Values that are looked at behind a node: more than OpenVINO computes together."""
 _PRODUCTS = ("Conv", "Gemm", "MatMul")
 _WINDOWS = "auto_pad dilations kernel_shape pads strides"
 _USES = (
@@ -367,7 +369,7 @@ def _feeds_vectors(node: ir.Node, opset: int) -> bool:
     if shape is not None and len(shape) != 3:
         return False
     axes = (2,) if node.op_type.startswith("Global") else given_ints(node, 1, "axes") or ()
-    return [axis % 3 for axis in axes] in ([0], [2]) and any(map(_is_vector, _operands_behind(node)))
+    return [axis % 3 for axis in axes] in ([0], [2]) and _any_behind(node, _is_vector)
 
 
 def _is_vector(value: ir.Value) -> bool:
@@ -375,16 +377,23 @@ def _is_vector(value: ir.Value) -> bool:
     return known is not None and known.size > 1 and known.dtype in _FLOATS
 
 
-def _operands_behind(node: ir.Node) -> Iterator[ir.Value]:
-    """Yield the other operands of what follows a node, up to a product or an operand that is computed."""
+def _any_behind(node: ir.Node, is_wrong: Callable[[ir.Value], bool]) -> bool:
+    """Return True if another operand of what follows a node is wrong, up to a product or what is computed.
+
+    So is what follows beyond _FAR values: walks to the end from each node would take the square of a chain.
+    """
     todo = [*node.outputs]
-    while todo:
+    for _ in range(_FAR):
+        if not todo:
+            return False
         value = todo.pop()
         for reader in {use.node for use in value.uses()} if value else ():
-            others = [x for x in reader.inputs if x is not None and x is not value]
             if reader.op_type not in _PRODUCTS:
-                yield from others
+                others = [x for x in reader.inputs if x is not None and x is not value]
+                if any(map(is_wrong, others)):
+                    return True
                 todo += reader.outputs if all(constant(x) is not None for x in others) else ()
+    return bool(todo)
 
 
 def _scales_vector(product: ir.Node) -> bool:
@@ -394,7 +403,7 @@ def _scales_vector(product: ir.Node) -> bool:
     """
     known = [constant(x) for x in product.inputs]
     vector = any(x is not None and len(x.shape) == 1 for x in known)
-    return vector and any(constant(x) is not None for x in _operands_behind(product))
+    return vector and _any_behind(product, lambda x: constant(x) is not None)
 
 
 def _meets_computed(node: ir.Node) -> bool:
@@ -403,7 +412,7 @@ def _meets_computed(node: ir.Node) -> bool:
     If that is elementwise, OpenVINO computes the operator in it, and ends the process.
     """
     own = {node.outputs[0], *(use.node.outputs[0] for use in node.outputs[0].uses())}
-    return any(constant(x) is None and x not in own for x in _operands_behind(node))
+    return _any_behind(node, lambda x: constant(x) is None and x not in own)
 
 
 def _is_over_last(node: ir.Node, opset: int) -> bool:
