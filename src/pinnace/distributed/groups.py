@@ -80,8 +80,12 @@ def _check_size(collective: Collective, count: int) -> None:
         return
     shapes = (ports[0].shape for ports in (collective.takes, collective.gives))
     takes, gives = (shape[0] if shape else 1 for shape in shapes)
-    wanted = {"AllGather": takes * count, "ReduceScatter": takes // count}.get(collective.kind, gives)
-    if min(takes, gives) > 0 and (wanted != gives or (collective.kind == "AllToAll" and takes != count)):
+    fits = {
+        "AllGather": gives == takes * count,
+        "ReduceScatter": takes == gives * count,
+        "AllToAll": takes == gives == count,
+    }[collective.kind]
+    if min(takes, gives) > 0 and not fits:
         raise ConfigError(
             f"{collective}: takes {takes} rows and gives {gives}, but {count} ranks take part: the file was "
             f"cut for another number of ranks"
