@@ -310,7 +310,9 @@ def test_what_does_not_fit_changes_nothing(model: Model, tmp_path: Path) -> None
     refused(DataMismatchError, r"changes a weight of \[32, 16\].*'block.0.to_q.weight' has the shape", wrong)
     odd = {**good, "block.0.to_q": (normal(RANK, 32), normal(32, 3))}
     refused(DataMismatchError, r"down \[4, 32\] and up \[32, 3\] do not match", odd)
-    for down, up in ((normal(0, 32), normal(32, 0)), (np.array(1, np.float32),) * 2):
+    number, vector = np.array(1, np.float32), normal(1)
+    flat = ((vector, normal(32, 1)), (normal(1, 32), vector))
+    for down, up in ((normal(0, 32), normal(32, 0)), (number, number), *flat):
         refused(DataMismatchError, "do not match", {**good, "block.0.to_q": (down, up)})
     # The product would have 64 GB.
     vast = {**good, "block.0.to_q": (normal(1, 1 << 16), normal(1 << 18, 1))}

@@ -156,6 +156,16 @@ def test_the_shapes_that_kernels_believe_are_those_that_fit(call, name, right, w
             run(list((feed | {name: np.resize(feed[name], shape)}).values()))
 
 
+@pytest.mark.parametrize(
+    ("call", "place"), [(DYNAMIC, 1), (DYNAMIC, 2), (SCALED, 1), (SCALED, 3), (ROTARY, 2)]
+)
+def test_a_file_without_a_required_input_is_refused(call, place):
+    model = call.model(*call.arrays(np.random.default_rng(1)), False)
+    model.graph.node[0].input[place] = ""
+    with pytest.raises(EngineError, match=call.op_type):
+        build(model.SerializeToString(), None, Target(threads=1), Settings())
+
+
 def test_lengths_beyond_the_keys_are_an_error():
     """A bias was read beyond its end."""
     inputs = "f1,3,32 f1,3,16 f1,3,16 f1,2,12,8 f1,2,12,8 i1<=7 i<=8 - - - f1,4,3,8"

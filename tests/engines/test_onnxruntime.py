@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from weakref import ref
 
 import ml_dtypes
 import numpy as np
@@ -253,6 +254,17 @@ def test_results_are_the_callers_own(size):
     (last,) = execution.run([np.full((2, size), 4, np.float32)])
     for value, result in enumerate((first, second, given, last), 1):
         np.testing.assert_array_equal(result, np.full((2, size), -value))
+
+
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("device", ["", "gpu:0"])
+def test_a_run_of_any_shapes_keeps_no_array_of_its_caller(model, device, given):
+    execution = build(model, None, Target(threads=1, simulates=device), Settings()).execution()
+    x, y = np.ones((3, 64), np.float32), np.empty((3, 64), np.float32)
+    results = execution.run([x], [y] if given else None)
+    left = [ref(array) for array in (x, y, *results)]
+    del x, y, results
+    assert not any(array() is not None for array in left)
 
 
 @SIZES

@@ -151,6 +151,7 @@ def test_nodes_of_onnx_without_a_name_have_that_of_their_output():
     [
         ("a", "", "first"),
         ("a_nchwc", "", "first"),
+        ("a_", "", "first"),
         ("fused a", "", "first"),
         ("b/more/words", "", "b"),  # the node has no name, but its result
         ("b", "FusedConv", "first"),

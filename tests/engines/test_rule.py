@@ -254,6 +254,12 @@ def test_transformers_of_images_have_a_row_for_each_patch(patches, width, engine
     assert chosen(network(*[PATCHES] * patches, size=320, w=(500, width)))[0] == engine
 
 
+@pytest.mark.parametrize(("width", "engine"), [(200_000, "onnxruntime"), (200_001, "openvino")])
+def test_an_image_smaller_than_a_patch_is_one_row(width, engine, monkeypatch):
+    on(monkeypatch, "avx2", "avx512f")
+    assert chosen(network((64, 3, 8, 8, 1), size=8, w=(500, width)))[0] == engine
+
+
 @pytest.mark.parametrize(
     ("rows", "weights", "features", "engine"),
     [
