@@ -7,6 +7,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from pinnace.errors import ModelFormatError
+from pinnace.formats import sparse
 from pinnace.formats.onnx import read
 from pinnace.weights.source import Source
 
@@ -16,10 +17,10 @@ def model(values, indices, dims):
         numpy_helper.from_array(np.array(values, np.float32), "w"),
         numpy_helper.from_array(np.array(indices), "i"),
     ]
-    sparse = onnx.SparseTensorProto(values=tensors[0], indices=tensors[1], dims=dims)
+    tensor = onnx.SparseTensorProto(values=tensors[0], indices=tensors[1], dims=dims)
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
     node = helper.make_node("Identity", ["w"], ["y"])
-    graph = helper.make_graph([node], "sparse", [], [y], sparse_initializer=[sparse])
+    graph = helper.make_graph([node], "sparse", [], [y], sparse_initializer=[tensor])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
 
 
@@ -51,10 +52,26 @@ def test_damage_is_named(values, indices, dims, why):
         read(Source.of_buffer(model(values, indices, dims).SerializeToString()))
 
 
-def test_many_share_one_bound():
-    whole = model([1], [0], [1 << 23])
+def test_it_may_be_the_value_of_a_node():
+    whole = model([1.5, -2], [1, 4], [2, 3])
+    tensor = whole.graph.sparse_initializer.pop()
+    whole.graph.node.insert(0, helper.make_node("Constant", [], ["w"], sparse_value=tensor))
+    found = read(Source.of_buffer(whole.SerializeToString())).graph.node(0).attributes["value"].as_tensor()
+    np.testing.assert_array_equal(found.numpy(), [[0, 1.5, 0], [0, -2, 0]])
+
+
+@pytest.mark.parametrize("in_nodes", [False, True])
+def test_many_share_one_bound(in_nodes, monkeypatch):
+    monkeypatch.setattr(sparse, "_DENSE", 1 << 20)
+    whole = model([1], [0], [1 << 17])  # half of it
+    (tensor,) = whole.graph.sparse_initializer
     for name in "ab":
-        whole.graph.sparse_initializer.append(whole.graph.sparse_initializer[0])
-        whole.graph.sparse_initializer[-1].values.name = name
-    with pytest.raises(ModelFormatError, match=r"'b' .*takes more than 64 MiB"):
+        tensor.values.name = name
+        if in_nodes:
+            whole.graph.node.append(helper.make_node("Constant", [], [name], sparse_value=tensor))
+        else:
+            whole.graph.sparse_initializer.append(tensor)
+    with pytest.raises(ModelFormatError, match=r"takes more than 1 MiB"):
         read(Source.of_buffer(whole.SerializeToString()))
+    (whole.graph.node if in_nodes else whole.graph.sparse_initializer).pop()
+    read(Source.of_buffer(whole.SerializeToString()))

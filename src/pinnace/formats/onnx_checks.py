@@ -11,7 +11,6 @@ import onnx_ir as ir
 
 from pinnace import bounds
 from pinnace.errors import ModelFormatError
-from pinnace.weights.source import Source
 
 _MAX_OPSET = (1 << 31) - 1
 
@@ -105,12 +104,12 @@ def _check_calls(model: ir.Model, file: str) -> None:
         size(ir.traversal.RecursiveGraphIterator(model.graph), 0)
 
 
-def check_tensor(tensor: ir.TensorProtocol, source: Source) -> None:
-    """Raise ModelFormatError if the data of a small, parsed tensor does not match its declaration."""
-    if tensor.size > 8 * len(source.data):
+def check_tensor(tensor: ir.TensorProtocol, there: int, file: str) -> None:
+    """Raise ModelFormatError if the data of a parsed tensor, in bytes `there`, is not what it declares."""
+    if tensor.size > 8 * there:
         what = f"tensor {tensor.name!r} declares {tensor.size} elements, more than there is data for"
-        raise ModelFormatError(f"{source.name}: {what}")
+        raise ModelFormatError(f"{file}: {what}")
     try:
         tensor.numpy()
     except (AssertionError, TypeError, ValueError) as error:
-        raise ModelFormatError(f"{source.name}: tensor {tensor.name!r} is damaged: {error}") from None
+        raise ModelFormatError(f"{file}: tensor {tensor.name!r} is damaged: {error}") from None

@@ -171,7 +171,7 @@ def MaxPool(op: Primitives, x: Tensor, *, given: Windows) -> Value:
 def _is_same(op: Primitives, x: Tensor, over: Windows) -> bool:
     """True for the padding of SAME_UPPER, which MindSpore's MaxPool computes itself."""
     same = over.but(auto_pad="SAME_UPPER", dilations=(1, 1))
-    return None not in op.shape(x)[2:] and over.pads == same.explicit(op, x, over.kernel_shape)
+    return over.pads == same.explicit(op, x, over.kernel_shape)
 
 
 def _with_places(op: Primitives, x: Tensor, over: Windows) -> tuple[Tensor, Tensor]:
