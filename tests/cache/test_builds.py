@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import pinnace
 from pinnace.cache import entry, store
+from pinnace.cache.folder import size_of
 from pinnace.engines.onnxruntime.engine import Onnxruntime
 from pinnace.errors import PinnaceWarning
 from pinnace.options.settings import Settings
@@ -338,6 +339,29 @@ def test_what_was_not_used_for_longest_goes_first(cache, tmp_path, monkeypatch):
     assert len(entries(cache)) == 2
     assert kept in entries(cache)
     assert len(list((cache / "tensors").iterdir())) == 2, "its weight went with it"
+
+
+def test_files_of_a_cache_are_not_counted_for_each_entry(cache, tmp_path, monkeypatch):
+    counts = []
+    monkeypatch.setattr(store, "size_of", lambda *folders: counts.append(len(folders)) or size_of(*folders))
+    for seed in range(4):
+        make_model(tmp_path / f"{seed}.onnx", seed)
+        predict(tmp_path / f"{seed}.onnx")
+    assert counts == [1, 1, 1, 1, 1], "the first entry, all of the cache, and the three others"
+
+
+def test_entries_of_other_processes_count_after_a_hundredth_of_the_limit(cache, tmp_path, monkeypatch):
+    for seed in range(3):
+        make_model(tmp_path / f"{seed}.onnx", seed)
+    predict(tmp_path / "0.onnx")
+    (first,) = entries(cache)
+    size = size_of(first)
+    monkeypatch.setenv("PINNACE_CACHE_LIMIT", str(90 * size / 1e9))
+    of_another = first.with_name("f" * 64)
+    of_another.mkdir()
+    (of_another / "weights").write_bytes(bytes(90 * size))
+    predict(tmp_path / "1.onnx")
+    assert len(entries(cache)) == 2
 
 
 def test_models_with_the_same_weight_have_one_file_of_it(cache, tmp_path):
