@@ -111,9 +111,7 @@ def answer() -> str:
 
 
 def asking(what: str, body: bytes | None = None) -> Request:
-    return Request(
-        f"{ADDRESS}/v2/models/classifier{what}", body, {"authorization": f"Bearer {TOKEN}"}
-    )
+    return Request(f"{ADDRESS}/v2/models/classifier{what}", body, {"authorization": f"Bearer {TOKEN}"})
 
 
 if __name__ == "__main__":

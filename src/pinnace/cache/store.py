@@ -47,7 +47,7 @@ _BRIEFLY = 60.0  # seconds until the folder of a new private store is locked
 _UNCOUNTED = 100  # the part of its limit, one in so many, that a process adds until it counts again
 
 _counted: dict[Path, tuple[int, int]] = {}
-"""Caches that this process writes: the size in bytes, and how much of it was added since all files were counted.
+"""Caches that this process writes: their size in bytes, and what it added since it counted all files.
 
 A count takes 0.5 s for 3,500 entries.
 """
