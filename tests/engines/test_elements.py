@@ -145,6 +145,10 @@ INSIDE = {
         [*CUT, node("Slice", ["x", *ROW], ["some"]), node("Concat", ["some", "cut"], ["y"], axis=1)],
         {},
     ),
+    "a Concat of two cuts": (
+        [*CUT, node("Slice", ["x", "end", "two"], ["rest"]), node("Concat", ["rest", "cut"], ["y"], axis=1)],
+        {},
+    ),
     "InstanceNormalization": (
         [*CUT, node("InstanceNormalization", ["cut", "s", "s"], ["y"])],
         {"s": weights(64)},
@@ -224,6 +228,8 @@ def test_trials_see_memory_that_nobody_wrote():
         ([node("Shape", ["x"], ["s"]), node("ConstantOfShape", ["s"], ["y"])], True),
         ([*LESS, node("Expand", ["x", "end"], ["y"])], False),
         ([node("NonZero", ["x"], ["y"])], False),
+        ([node("RandomNormal", [], ["y"], shape=[2, 3])], True),
+        ([node("RandomNormal", [], ["y"], shape=[0, 3])], False),
         ([node("AveragePool", ["x"], ["y"], kernel_shape=[2])], False),
         ([node("AveragePool", ["x"], ["y"], kernel_shape=[2], pads=[1, 0])], True),
         ([node("Relu", ["x"], ["r"]), node("Reshape", ["r", "one"], ["y"])], True),

@@ -215,6 +215,30 @@ def test_zeros_before_a_maximum_take_part_in_it():
     assert y.tolist() == [[[[0, 0], [0, -1]]]]
 
 
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "r = Div(deep, x) y = Mul(r, s)",
+        "r = Div(deep, x) y = Mul(s, r)",
+        "q = Pow(x, two) m = ReduceMean(q, last) e = Add(m, deep) r = Sqrt(e) n = Div(x, r) y = Mul(n, s)",
+        "c = ReduceMean(x, last) d = Sub(x, c) q = Pow(d, two) m = ReduceMean(q, last) e = Add(m, deep)"
+        " r = Sqrt(e) n = Div(d, r) a = Mul(n, s) y = Add(a, s)",
+    ],
+)
+def test_a_constant_of_one_element_adds_its_dimensions(run_model, nodes):
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 10, opset_import: ["": 21]> g (float[4,8] x) => (float[1,4,8] y)
+        <float[1,1,1] deep = {{1}}, float two = {{2}}, int64[1] last = {{-1}},
+         float[8] s = {{1,2,3,4,5,6,7,8}}>
+        {{ {nodes} }}"""
+    )
+    x = np.random.default_rng(2).random((4, 8), np.float32) + 1
+    (y,) = run_model(model.SerializeToString(), [x])
+    (expected,) = ReferenceEvaluator(model).run(None, {"x": x})
+    assert y.shape == expected.shape
+    np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)  # float32 means of 8 numbers
+
+
 def test_a_cubic_resize_shrinks_images_whose_channels_are_last(run_model):
     resize = 'Resize <mode = "cubic"> (t, , , sizes)'
     given, turned = "float[1,9,8,4] x", "t = Transpose <perm = [0,3,1,2]> (x)"
