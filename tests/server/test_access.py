@@ -18,7 +18,7 @@ from pinnace.server.access import Access
 from pinnace.server.failures import AccessError
 from pinnace.server.server import Options
 
-TOKENS = {"infer": "infer-infer-infer", "read": "read-read-read-read", "admin": "admin-admin-admin"}
+TOKENS = {"infer": "infer-16-letters", "read": "read-read-read-read", "admin": "admin-admin-admin"}
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_the_stream_of_grpc_needs_a_token(serving, simple, tokens):
     ("text", "message"),
     [
         ("", "has no token"),
-        ("short infer", ":1: a token has at least 16"),
+        ("fifteen-letters infer", ":1: a token has at least 16"),
         ("\nlong-enough-token", ":2: after the token come scopes"),
         ("long-enough-token write", ":1: after the token come scopes"),
     ],

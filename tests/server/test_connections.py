@@ -14,6 +14,7 @@ from tests.server.test_limits import busy, connected, endless
 from tests.server.test_protocol import A, B, inputs
 from tests.waiting import LIMIT, until
 
+from pinnace.server.connections import Connection
 from pinnace.server.grpc import SERVICE
 
 LIVE = b"GET /v2/health/live HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -150,7 +151,8 @@ def test_a_body_that_nobody_reads_is_not_waited_for(serving, simple, monkeypatch
         assert rest(client).startswith(b"HTTP/1.1 413")
 
 
-def test_a_body_that_was_not_asked_for_ends_its_connection(serving, simple):
+def test_a_body_that_was_not_asked_for_ends_its_connection(serving, simple, monkeypatch):
+    monkeypatch.setattr(Connection, "timeout_keep_alive_handler", lambda _: None)  # which ends it later
     with opened(serving(simple, max_bytes=10_000).http_port) as client:
         client.sendall(POST + b"content-length: 20000\r\nexpect: 100-continue\r\n\r\n")
         assert rest(client).startswith(b"HTTP/1.1 413")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import tritonclient.grpc
 import tritonclient.http
+from tests.server import models
 from tests.server.test_limits import connected, endless
 from tests.server.test_protocol import A, B, inputs
 from tests.waiting import until
@@ -93,3 +94,32 @@ def test_a_client_that_goes_is_an_event(serving, rounds, caplog):
         )
     until(lambda: events(caplog, "request failed"))
     assert events(caplog, "request failed")[0]["request_id"] == "gone"
+
+
+def test_models_that_open_and_leave_are_events(serving, tmp_path, caplog):
+    caplog.set_level("INFO", "pinnace.server")
+    for name in ("first", "second"):
+        models.constant(tmp_path / name / "model.onnx", 1)
+    server = serving(tmp_path, memory=1)  # each open model is beyond it
+    for name in ("first", "second"):
+        connected(tritonclient.grpc, server).load_model(name)
+    found = [(vars(one)["event"], one.model) for one in caplog.records if hasattr(one, "model")]
+    assert found == [
+        ("warm", "first"),
+        ("opened", "first"),
+        ("evicted", "first"),
+        ("warm", "second"),
+        ("opened", "second"),
+    ]
+    assert all(one["bytes"] > 0 for name in ("opened", "evicted") for one in events(caplog, name))
+    (serves,) = events(caplog, "serving")
+    assert (serves["http"], serves["grpc"]) == (server.http_port, server.grpc_port)
+
+
+def test_a_model_that_does_not_open_is_an_event(serving, tmp_path, caplog):
+    for name in ("broken", "whole"):
+        models.constant(tmp_path / name / "model.onnx", 1)
+    (tmp_path / "broken" / "model.onnx").write_bytes(b"no model")
+    serving(tmp_path)
+    (found,) = events(caplog, "not opened")
+    assert (found["levelname"], found["model"]) == ("ERROR", "broken")

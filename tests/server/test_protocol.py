@@ -139,6 +139,15 @@ def test_every_element_type_goes_there_and_back(door, serving, tmp_path, name):
     np.testing.assert_array_equal(result.as_numpy("y"), array)
 
 
+def test_no_elements_go_there_and_back(door, serving, tmp_path):
+    server, none = (
+        serving(models.echo(tmp_path / "echo.onnx", TensorProto.FLOAT)),
+        A[0, :0].astype(np.float32),
+    )
+    result = connected(door, server).infer("echo", inputs(door, none, names=["x"]))
+    assert plain(result.get_response()).outputs[0].shape == [0]
+
+
 CONTENTS = {
     "BOOL": "bool_contents", "INT8": "int_contents", "INT16": "int_contents", "INT32": "int_contents",
     "INT64": "int64_contents", "UINT8": "uint_contents", "UINT16": "uint_contents",
