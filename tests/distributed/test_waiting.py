@@ -6,6 +6,10 @@ import pytest
 
 from pinnace.distributed import watchdog
 from pinnace.distributed.watchdog import Watchdog
+from pinnace.errors import DistributedError
+
+NO_PROCESS = 1 << 30
+"""More than Linux gives to any process (proc(5), pid_max)."""
 
 
 class Machine:
@@ -96,3 +100,64 @@ def test_rank_knows_whether_it_shares_a_core(monkeypatch, tmp_path):
     assert not watchdogs[0].shares_core((0, 2))
     watchdogs[1].leave()
     assert not watchdogs[0].shares_core(range(3))
+
+
+def test_late_ranks_are_those_with_fewer_collectives(machine, rank_0, tmp_path):
+    waiting = rank_0(5, 6, 7)
+    waiting.seconds = 0.3
+    begin = machine.now
+    with pytest.raises(DistributedError, match=r"^rank 0 has waited 0\.3 s for others in a collective$"):
+        waiting.wait(lambda: False, (0, 1, 2))
+    assert 0.3 <= machine.now - begin < 0.3 + 2 * watchdog.LOOK
+    ahead = Watchdog(tmp_path / "ranks", 1, 3, 0.3)
+    for _ in range(2):
+        ahead.begin("another")
+    assert "rank 1 has waited 0.3 s for ranks 0, 2 in another" in str(ahead.late(range(3)))
+    assert "rank 1 has waited 0.3 s for rank 2 in another" in str(ahead.late((1, 2)))
+
+
+def test_nothing_runs_after_an_error_which_the_first_explains(rank_0):
+    waiting = rank_0(5, 6)
+    assert not waiting.is_broken
+    waiting.fail(ValueError("no room"))
+    waiting.fail(ValueError("later"))
+    assert waiting.is_broken
+    with pytest.raises(DistributedError, match=r"rank 0 has failed: no room \(no collective can run any m"):
+        waiting.begin("a collective")
+
+
+def test_rank_that_has_failed_or_ended_is_named_while_others_wait(monkeypatch, machine, rank_0, tmp_path):
+    waiting = rank_0(5, 6)
+    waiting.look()
+    other = Watchdog(tmp_path / "ranks", 1, 2, 300)
+    other.fail(ValueError())
+    reason = r"^rank 1 \(process \d+\) has failed while rank 0 waited for a collective$"
+    with pytest.raises(DistributedError, match=reason):
+        waiting.wait(lambda: False, (0, 1))
+    assert machine.now < 101  # it looks long before the limit
+    monkeypatch.setattr(watchdog.os, "getpid", lambda: NO_PROCESS)
+    Watchdog(tmp_path / "ranks", 1, 2, 300)
+    assert waiting.ended() == [1]
+    with pytest.raises(DistributedError, match=rf"^rank 1 \(process {NO_PROCESS}\) has ended while rank 0"):
+        waiting.look()
+    assert "has ended" in str(waiting.lost(OSError("reset")))
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"), [(OSError("reset\nby peer"), "reset"), (BrokenPipeError(), "BrokenPipeError")]
+)
+def test_lost_connection_to_a_rank_that_lives_is_explained_by_its_error(machine, rank_0, error, reason):
+    waiting = rank_0(5, 6)
+    waiting.seconds = 0.05
+    assert str(waiting.lost(error)) == f"rank 0 lost the other ranks ({reason}) in a collective"
+    assert 100.05 < machine.now < 100.06  # the end of its process may be seen a little later
+
+
+def test_missing_ranks_of_this_machine_are_named(machine, tmp_path):
+    first = Watchdog(tmp_path / "ranks", 0, 4, 5)
+    Watchdog(tmp_path / "ranks", 2, 4, 5)
+    first.await_all((0, 2), "ranks of mpirun")
+    assert not machine.naps
+    with pytest.raises(DistributedError, match=r"rank 0: ranks 1, 3 did not connect within 5 s \(ranks of m"):
+        first.await_all(range(4), "ranks of mpirun")
+    assert 105 < machine.now < 105.02

@@ -176,7 +176,7 @@ def _expected_cost(plan: _Plan) -> float:
 
 def sent(whole: float, size: int, is_sum: bool) -> float:
     """Return the bytes that a rank sends to make a value of so many bytes whole: a sum travels twice, to be
-    added up and to be by_kind.
+    added up and to be handed out.
     """
     return whole * (size - 1) / size * (2 if is_sum else 1)
 
