@@ -39,15 +39,15 @@ def main() -> None:
     for name, default in (("podman", "podman"), ("build", ""), ("run", "")):
         parser.add_argument(f"--{name}", default=default)
     options = parser.parse_args()
-    podman = shlex.split(options.podman)
+    podman, run = shlex.split(options.podman), shlex.split(options.run)
     with tempfile.TemporaryDirectory() as folder:
         context = Path(folder)
         fill(context)
         subprocess.run([*podman, "build", *shlex.split(options.build), "-t", IMAGE, folder], check=True)
-        print(size(podman, context))
+        print(size(podman, run))
         tokens = context / "tokens"
         tokens.write_text(f"{TOKEN} infer read\n")
-        serve(podman, [*shlex.split(options.run), "-v", f"{tokens}:/run/secrets/tokens:ro"])
+        serve(podman, [*run, "-v", f"{tokens}:/run/secrets/tokens:ro"])
 
 
 def fill(context: Path) -> None:
@@ -64,12 +64,14 @@ def fill(context: Path) -> None:
     (version.parent / "labels.json").write_bytes(labels)
 
 
-def size(podman: list[str], context: Path) -> str:
+def size(podman: list[str], options: list[str]) -> str:
     """Return the size of the image, as podman counts it, and without the models and what is compiled of them."""
     run = [*podman, "image", "inspect", IMAGE]
     (image,) = json.loads(subprocess.run(run, capture_output=True, check=True).stdout)
-    models = sum(file.stat().st_size for file in (context / "models").rglob("*") if file.is_file())
-    return f"{image['Size'] / 1e6:.0f} MB, of which the models are {models / 1e6:.0f}, and once more compiled"
+    count = [*podman, "run", "--rm", *options, "--entrypoint", "du", IMAGE, "-sbc", "/srv", "/opt/pinnace"]
+    *_, total = subprocess.run(count, capture_output=True, text=True, check=True).stdout.splitlines()
+    whole, models = image["Size"] / 1e6, int(total.split()[0]) / 1e6
+    return f"{whole:.0f} MB, {whole - models:.0f} without the models and what is compiled of them"
 
 
 def serve(podman: list[str], options: list[str]) -> None:
