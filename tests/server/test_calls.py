@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import math
 import zlib
@@ -10,7 +11,7 @@ import pytest
 
 from pinnace.errors import EngineError, NotSupportedError, PredictTimeoutError
 from pinnace.server import calls, inference
-from pinnace.server.bodies import compressed
+from pinnace.server.bodies import BodyLimit, compressed
 from pinnace.server.failures import LoadError, RequestError
 from pinnace.server.shared_memory import Span
 
@@ -139,3 +140,17 @@ def test_faults_of_the_server_are_errors_and_those_of_clients_warnings(caplog, e
     assert first.seconds >= 0
     assert (second.levelname, second.event, second.cause) == ("WARNING", "request failed", "cancelled")
     assert (third.levelname, third.event) == ("DEBUG", "answered")
+
+
+def test_the_application_sees_that_a_client_goes_within_a_body():
+    told = [{"type": "http.request", "body": b"x", "more_body": True}, {"type": "http.disconnect"}]
+    waiting, seen = iter(told), []
+
+    async def receive() -> dict:
+        return next(waiting)
+
+    async def app(scope, receive, send) -> None:
+        seen.extend([await receive(), await receive()])
+
+    asyncio.run(BodyLimit(app, 10)({"type": "http", "headers": []}, receive, None))
+    assert seen == told
