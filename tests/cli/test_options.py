@@ -63,6 +63,12 @@ def test_help_says_the_defaults_that_scripts_rely_on(pinnace, command):
         assert found[1] == default, option
 
 
+@pytest.mark.parametrize("command", ["serve", "launch", "compile", "exec"])
+def test_a_command_without_arguments_shows_its_help(pinnace, command):
+    answer, wanted = pinnace(command), pinnace(command, "--help").out
+    assert (answer.code, answer.err.split()) == (2, wanted.split())
+
+
 @pytest.mark.parametrize(
     ("option", "text", "is_right"),
     [

@@ -101,9 +101,11 @@ def ranks(monkeypatch):
 def test_lines_of_ranks_have_their_numbers_and_options_behind_the_script_are_its_own(pinnace, ranks):
     answer = pinnace("launch", "-n", 2, "--hosts", "a,b:2,", "--with", "sockets", "main.py", "-n", "x")
     assert (answer.code, answer.out, answer.err) == (7, "[1] result\n", "pinnace: starting\n[0] trouble\n")
+    pinnace("launch", "-n", 4, "-m", "job", "--hosts")
     pinnace("launch", "--ranks", 3, "--agent", "rsh", "main.py")
     assert ranks == [
         (2, ["a", "b:2"], "sockets", "ssh", ["main.py", "-n", "x"]),
+        (4, [], "", "ssh", ["-m", "job", "--hosts"]),
         (3, [], "", "rsh", ["main.py"]),
     ]
 
