@@ -155,6 +155,14 @@ def test_weights_of_the_program_have_their_names():
     assert (first.get_data_to_numpy().tolist(), second.shape) == ([1, 1], [3])
 
 
+@pytest.mark.parametrize(
+    ("device", "shares"),
+    [("cpu", 1), ("gpu:0 (simulated on core 0)", 1), ("gpu:0 (NVIDIA H100)", 0), ("ascend:1", 0)],
+)
+def test_memory_of_devices_that_are_simulated_is_that_of_the_host(device, shares):
+    assert bridge.shares_memory(SimpleNamespace(get_model_info={"device": device}.get)) == shares
+
+
 def test_sections_of_the_program_go_before_those_of_its_context():
     merged = bridge._merged({"a": {"x": "1", "y": "2"}, "b": {"z": "3"}}, {"a": {"y": "4"}, "c": {"w": "5"}})
     assert merged == {"a": {"x": "1", "y": "4"}, "b": {"z": "3"}, "c": {"w": "5"}}

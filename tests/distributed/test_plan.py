@@ -9,7 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 from pinnace.deferred import import_onnx_ir
 from pinnace.errors import ConfigError, DistributedError
@@ -53,6 +55,21 @@ def test_collectives_keep_their_order_and_segments_hold_none():
     taken = {port.name for c in plan.collectives for port in c.takes}
     given = {port.name for s in plan.segments for port in s.ports.outputs}
     assert taken <= given
+
+
+_ATTRIBUTES = {"group": "pair", "ranks": (1, 0), "op": "max", "root": 1, "to": (1,), "source": (0, 1)}
+
+
+@pytest.mark.parametrize("given", [{}, {**_ATTRIBUTES, "tag": 3, "own": 1}])
+def test_attributes_of_a_node_may_be_left_out(tmp_path, given):
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "xy"]
+    node = helper.make_node("AllReduce", ["x"], ["y"], domain="pinnace.distributed", **given)
+    onnx.save(
+        helper.make_model(helper.make_graph([node], "one", ports[:1], ports[1:])), tmp_path / "one.onnx"
+    )
+    plan, _ = split(compilable(formats.read(Source.of_file(tmp_path / "one.onnx")), "one", None))
+    takes, gives = ((Port(name, DataType.FLOAT32, (4,)),) for name in "xy")
+    assert asdict(plan.collectives[0]) == asdict(Collective("AllReduce", "y", takes, gives, **given))
 
 
 def reduction(name, group=(0, 1)):

@@ -18,7 +18,7 @@ from pinnace.distributed.plan import Collective, RankPart, Segment
 from pinnace.distributed.world import communicator
 from pinnace.engines.protocol import WITHOUT_ELEMENTS, Executable, Execution, State
 from pinnace.engines.steps import Step as TimedStep
-from pinnace.errors import DistributedError, UnsupportedModelError, UnsupportedPrimitive
+from pinnace.errors import DataMismatchError, DistributedError, UnsupportedModelError, UnsupportedPrimitive
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 from pinnace.shapes import is_free
@@ -143,11 +143,17 @@ class _BoundCollective:
 
 
 def _shapes(one: Collective, group: Ranks, taken: Sequence[Array]) -> list[tuple[int, ...]]:
+    """Return the shapes of the results. Raises DataMismatchError if rows do not divide among the ranks."""
     if one.kind == "Exchange":
         return [port.shape for port in one.gives]
     if not taken:
         return []
     first, rest = (taken[0].shape or (1,))[0], taken[0].shape[1:]
+    if one.kind in ("ReduceScatter", "AllToAll") and first % len(group):
+        raise DataMismatchError(
+            f"{one}: a tensor of shape {list(taken[0].shape)} has {first} rows, which {len(group)} ranks "
+            f"cannot share equally"
+        )
     match one.kind:
         case "AllGather":
             return [(first * len(group), *rest)]
