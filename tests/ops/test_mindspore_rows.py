@@ -104,6 +104,7 @@ ZERO, SEVEN = np.array(0, np.float32), np.array(7, np.float32)
 ODD, DIVISORS = np.array([7, -7, 7, -7, 6, 0, 100], np.int32), np.array([2, 2, -2, -2, 3, 5, 7], np.int32)
 A, B = np.array([0.5, -2.5, 0, 3, -1], np.float32), np.array([2, 1.5, 4, 0, -0.25], np.float32)
 NAN = np.array([np.nan, 1, np.nan, 2], np.float32)
+FAR = np.array([1e30, -1e30, 3e5, 1e-30, 7e-42], np.float32)
 LARGEST = pooled(X, (3, 2), np.max)
 CUBE = pooled(X[:, None], (2, 3, 2), np.max)
 ANY_SHAPE = [
@@ -192,6 +193,11 @@ ANY_SHAPE = [
     ("FlattenExt", [SCALAR], {}, [-1.5]),
     ("TensorScatterUpdate", [SCALAR, np.array([0]), np.array(3, np.float32)], {}, 3.0),
     ("IndexFill", [SCALAR, 0, np.array([0]), 4.0], {}, 4.0),
+    *(("Roll", [Y, steps, axes], {}, np.roll(Y, steps, axes)) for steps, axes in (
+        ((3, -5), (0, -1)), ((0,), (1,)), ((-8, 1, 7), (2, 1, 0)))),
+    ("Roll", [Y, (31,)], {}, np.roll(Y, 31)),
+    ("EmbeddingLookup", [MATRIX, np.array([[2, 0, 5], [1, 4, 3]])], {"offset": 1},
+     np.where([[[1], [0], [0]], [[1], [1], [1]]], MATRIX[[[1, 0, 0], [0, 3, 2]]], 0)),
     ("MaxDim", [SCALAR, 0], {}, -1.5, 0),
     ("ArgMaxWithValue", [MATRIX], {"axis": 1, "keep_dims": True},
      MATRIX.argmax(1)[:, None], MATRIX.max(1)[:, None]),
@@ -317,6 +323,7 @@ FIXED = [
     ("CompareAndBitpack", [np.arange(16, dtype=np.float32).reshape(2, 8) % 5, np.array(2, np.float32)], {},
      np.packbits(np.arange(16).reshape(2, 8) % 5 > 2, axis=1)),
     ("NextAfter", [A, B], {}, np.nextafter(A, B)),
+    ("NextAfter", [FAR, np.ones(5, np.float32)], {}, np.nextafter(FAR, np.float32(1))),
     *(("MatrixDiagPartV3", [MATRIX, pair, SEVEN], {"align": align}, packed(MATRIX, *pair, align, 7))
       for pair, align in BANDS),
     *(("MatrixSetDiagV3", [MATRIX, packed(ELSE, *pair, align, 7), pair], {"align": align},

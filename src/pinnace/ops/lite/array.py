@@ -37,7 +37,7 @@ def _crop(op: Builder, x: Tensor, like: Tensor, axis: int = 0, offsets: Ints = (
     """Slice of dimensions from axis on, to the size of the other tensor."""
     first = op.axis(axis, x)
     count = op.rank(x) - first
-    start = [*offsets, *(offsets[-1:] or (0,)) * count][:count]
+    start = ((offsets or (0,)) * count)[:count]  # one for all, or one for each
     size = op.Shape(like, start=first)
     return op.Slice(x, start, size + np.asarray(start, np.int64), range(first, op.rank(x)))
 

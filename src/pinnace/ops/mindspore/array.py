@@ -235,10 +235,10 @@ def roll(op: Builder, x: Tensor, shift: Ints, axis: Ints | None = None) -> Value
         return op.reshape(flat, op.dims(x))
     for step, dim in zip(shift, (op.axis(a, x) for a in axis), strict=True):
         size = op.dim(x, dim)
-        step = step % max(size, 1) if isinstance(size, int) else step
-        if step:
-            parts = op.Slice(x, [-step], [END], [dim]), op.Slice(x, [0], [-step], [dim])
-            x = op.Concat(*parts, axis=dim)
+        first = -step % max(size, 1) if isinstance(size, int) else op.Mod(-step, op.Max(size, 1))
+        if isinstance(first, ir.Value) or first:
+            cut = op.vector([first])
+            x = op.Concat(op.Slice(x, cut, [END], [dim]), op.Slice(x, [0], cut, [dim]), axis=dim)
     return x
 
 
