@@ -85,6 +85,52 @@ def test_an_assignment_on_one_side_holds_after_the_if():
     np.testing.assert_array_equal(p.run(model, A, number(0))[0], 10 - A)
 
 
+LAST = {"last": (-1,), "second": (1,), "keep": False}
+WIDER = p.function("no", {"v": p.VECTOR}, "w", "w = ExpandDims v front", front=0)
+SQUARED = p.function("yes", {"v": p.VECTOR}, "w", "w = Mul v v")
+
+
+@pytest.mark.parametrize("n", [1, 0])
+def test_a_result_of_either_rank_is_read_in_its_own(n):
+    nodes = ("sum = ReduceSum y last keep", "out = Add sum a")
+    (result,) = p.computed(branching(SQUARED, WIDER, *nodes, **LAST), A, number(n))
+    np.testing.assert_array_equal(result, ((A * A).sum() if n else A[None].sum(-1)) + A)
+
+
+@pytest.mark.parametrize("n", [2, 1, -1, -2])
+@pytest.mark.parametrize(("deeper", "wider"), [("yes", "no"), ("no", "yes")])
+def test_a_rank_may_depend_on_a_condition_within_a_side(deeper, wider, n):
+    deep = p.function(
+        deeper, {"v": p.VECTOR}, "w", "m = Mul n n", "deep = Greater m one", "f = Switch deep flat deepest",
+        "w = call f v", one=ONE,
+    )  # fmt: skip
+    flat = p.function("flat", {"v": p.VECTOR}, "w", "w = Neg v")
+    deepest = p.function(
+        "deepest", {"v": p.VECTOR}, "w", "x = ExpandDims v front", "w = ExpandDims x front", front=0
+    )
+    wide = p.function(wider, {"v": p.VECTOR}, "w", "w = ExpandDims v front", front=0)
+    outer = branching(deep, wide, "out = ReduceSum y last keep", **LAST)
+    (result,) = p.computed(p.program(outer.main, deep, wide, flat, deepest), A, number(n))
+    expected = A[None] if (n > 0) == (wider == "yes") else -A if n * n > 1 else A[None, None]
+    np.testing.assert_array_equal(result, expected.sum(-1))
+
+
+@pytest.mark.parametrize("n", [2, 1, 0])
+def test_two_results_have_ranks_of_their_own(n):
+    nodes = (
+        "less = Less n two", "g = Switch less yes no", "z = call g a", "s = Add y z",
+        "out = ReduceSum s last keep",
+    )  # fmt: skip
+    (result,) = p.computed(branching(SQUARED, WIDER, *nodes, two=np.int32(2), **LAST), A, number(n))
+    y, z = A * A if n > 0 else A[None], A * A if n < 2 else A[None]
+    np.testing.assert_array_equal(result, (y + z).sum(-1))
+
+
+def test_a_rank_that_does_not_fit_is_not_lowered():
+    model = lower(branching(SQUARED, WIDER, "out = ReduceSum y second keep", **LAST))
+    np.testing.assert_array_equal(p.run(model, A, number(0))[0], A[None].sum(1))
+
+
 # -- loops -----------------------------------------------------------------------------------------
 
 

@@ -228,6 +228,15 @@ def _emit_if(
     with b.scope() as second:
         second.extend(else_nodes)
         else_outputs = [own_copy(b, b.cast(y, t)) for (_, y), t in zip(pairs, dtypes, strict=True)]
+    of_first, of_second = _conditions(b, then_outputs, first), _conditions(b, else_outputs, second)
+    if of_first or of_second:  # lowerings for each rank need them outside
+        no = b.constant(False)
+        with b.scope() as more:
+            then_outputs += [own_copy(b, x) for x in (*of_first, *(no for _ in of_second))]
+        first += more
+        with b.scope() as more:
+            else_outputs += [own_copy(b, x) for x in (*(no for _ in of_first), *of_second)]
+        second += more
     chosen = b.scalar(b.cast(condition, ir.DataType.BOOL))
     results = b.ops(
         "If",
@@ -236,14 +245,37 @@ def _emit_if(
         then_branch=ir.Graph([], then_outputs, nodes=first, name=b.fresh()),
         else_branch=ir.Graph([], else_outputs, nodes=second, name=b.fresh()),
     )
+    outside = dict(zip((*of_first, *of_second), results[len(pairs) :], strict=True))
     for result, x, y in zip(results, then_outputs, else_outputs, strict=True):
         infer(x, b.opset)
         infer(y, b.opset)
         result.type, result.shape = x.type, common_shape(x.shape, y.shape)
         of_then, of_other = (b.forms.get(v) if v.shape is None else v.shape for v in (x, y))
         if result.shape is None and of_then is not None and of_other is not None:
-            b.forms[result] = EitherShape(chosen, of_then, of_other)
-    return results
+            b.forms[result] = EitherShape(chosen, _seen(of_then, outside), _seen(of_other, outside))
+    return results[: len(pairs)]
+
+
+def _conditions(b: LoweringBuilder, values: Sequence[ir.Value], nodes: Sequence[ir.Node]) -> list[ir.Value]:
+    """Return the conditions that `nodes` compute and on which the ranks of values depend."""
+    own = {output for node in nodes for output in node.outputs}
+    pending: list[ir.Shape | EitherShape] = [b.forms[v] for v in values if v in b.forms]
+    found: dict[ir.Value, None] = {}
+    while pending:
+        form = pending.pop()
+        if isinstance(form, EitherShape):
+            pending += form.then, form.other
+            if form.condition in own:
+                found[form.condition] = None
+    return list(found)
+
+
+def _seen(form: ir.Shape | EitherShape, outside: Mapping[ir.Value, ir.Value]) -> ir.Shape | EitherShape:
+    """Return a form with the conditions of a side as they are called outside."""
+    if not isinstance(form, EitherShape):
+        return form
+    condition = outside.get(form.condition, form.condition)
+    return EitherShape(condition, _seen(form.then, outside), _seen(form.other, outside))
 
 
 def by_rank(
