@@ -224,6 +224,24 @@ def test_openvino_runs_what_onnxruntime_lacks(monkeypatch):
     np.testing.assert_allclose(executable.execution().run([X])[0], X @ W, **CLOSE)
 
 
+@pytest.mark.parametrize("cache", ["off", "cache"])
+def test_small_tensors_in_a_file_beside_the_model_are_read(tmp_path, monkeypatch, cache):
+    monkeypatch.setenv("PINNACE_CACHE_DIR", cache if cache == "off" else str(tmp_path / cache))
+    constant = helper.make_node("Constant", [], ["c"], value=numpy_helper.from_array(X[0]))
+    nodes = [constant, helper.make_node("Add", ["x", "b"], ["h"]), helper.make_node("Mul", ["h", "c"], ["y"])]
+    proto = model(nodes, {"x": [3, 64]}, {"y": [3, 64]}, {"b": X[1]})
+    how = {
+        "save_as_external_data": True,
+        "location": "m.data",
+        "size_threshold": 0,
+        "convert_attribute": True,
+    }
+    onnx.save(proto, tmp_path / "m.onnx", **how)
+    executable = build(tmp_path / "m.onnx", None, ON_OPENVINO, Settings())
+    assert executable.info["engine"].startswith("openvino ")
+    np.testing.assert_allclose(executable.execution().run([X])[0], (X + X[1]) * X[0], **CLOSE)
+
+
 def test_without_the_package_an_error_says_how_to_get_it(monkeypatch):
     import sys
 

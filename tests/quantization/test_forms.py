@@ -134,6 +134,21 @@ def test_weights_of_sixteen_bits_err_by_their_rounding(products):
     assert 0 < error(ours, outputs(products, PRODUCTS)) < 2e-3  # a float16 has 11 bits; sums are in float32
 
 
+def test_weights_of_sixteen_bits_take_half_in_the_compile_cache(products, tmp_path, monkeypatch):
+    pytest.importorskip("openvino")
+    monkeypatch.setenv("PINNACE_CACHE_DIR", str(tmp_path))
+    target = Target(threads=1, form=QuantizationScheme("weights16").text, provider="openvino")
+    for cache in ("written", "loaded"):
+        built = build(open_model(products, None, target, Settings()))
+        got = built.executable.execution().run([PRODUCTS["x"]])[0]
+        built.executable.close()
+        assert built.facts["cache"] == cache
+        assert 0 < error(got, outputs(products, PRODUCTS)) < 2e-3
+    (kept,) = tmp_path.glob("entries/*/model.bin")
+    halves, bias = 2 * (96 * 80 + 40 * 80), 4 * 40
+    assert kept.stat().st_size == pytest.approx(halves + bias, abs=200)
+
+
 def in_bytes(weight):
     """A weight [inner, columns] rounded to 255 steps between the ends of each 32 rows, or of all."""
     inner, columns = weight.shape
