@@ -191,6 +191,18 @@ def test_a_squeeze_of_which_both_ranks_can_be(kind, tmp_path):
     same(original, tmp_path, *pictures((2, 4, 1), (2, 4, 3)), kind=kind)
 
 
+@KINDS
+@pytest.mark.parametrize("truth", [0, 1])
+def test_a_branch_that_the_file_chooses_is_written_alone(truth, kind, tmp_path):
+    original = parsed(f"""g (float[2, 3] x) => (float[2, 3] y) <bool truth = {{{truth}}}> {{
+        y = If (truth) <
+            then_branch = t () => (float[2, 3] p) {{ p = Neg(x) }},
+            else_branch = e () => (float[2, 3] q) {{ q = Abs(x) }}
+        >
+    }}""")
+    assert same(original, tmp_path, *pictures((2, 3)), kind=kind).nodes == 1
+
+
 LOOPS = {
     "counted": """
         y, all = Loop (n, , x) <body = rounds (int64 i, bool go, float[3] a)
