@@ -11,6 +11,7 @@ from onnx import helper, numpy_helper
 import pinnace as mslite
 from pinnace.errors import ModelFormatError
 from pinnace.formats import read
+from pinnace.formats.onnx_checks import every_graph
 from pinnace.weights.source import Source
 
 W = np.random.RandomState(0).randn(16, 32).astype(np.float32)
@@ -48,6 +49,30 @@ def test_weights_inside_the_file_are_not_copied(tmp_path):
     assert isinstance(weight, ir.ExternalTensor)
     assert weight.location == "m.onnx"
     assert path.read_bytes()[weight.offset : weight.offset + weight.length] == W.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("inside", "constant"),
+    [("graph", False), ("branch", False), ("branch of a function", False)]
+    + [(inside, True) for inside in ("graph", "branch", "function", "branch of a function")],
+)
+def test_weights_of_a_buffer_are_views_of_it_wherever_they_are(inside, constant):
+    whole = model(constant)
+    if "branch" in inside:
+        del whole.graph.input[:]
+        branches = {"then_branch": whole.graph, "else_branch": whole.graph}
+        both = helper.make_node("If", ["t"], ["y"], **branches)
+        whole = helper.make_model(helper.make_graph([both], "g", [], []))
+    if "function" in inside:
+        function = helper.make_function("own", "F", [], ["y"], whole.graph.node, whole.opset_import)
+        whole = helper.make_model(onnx.GraphProto(name="g"), functions=[function])
+    data = whole.SerializeToString()
+    graphs = every_graph(read(Source.of_buffer(data)))
+    found = [v.const_value for graph in graphs for v in graph.initializers.values()]
+    given = [a for graph in graphs for node in graph for a in node.attributes.values()]
+    found += [a.as_tensor() for a in given if a.type is ir.AttributeType.TENSOR]
+    assert len(found) == 1 + ("branch" in inside)
+    assert all(np.shares_memory(x.numpy(), np.frombuffer(data, np.uint8)) for x in found)
 
 
 def test_weights_beside_the_file(tmp_path, run_model):
