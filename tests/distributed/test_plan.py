@@ -30,7 +30,7 @@ from pinnace.distributed.comparison import (  # noqa: E402
 from pinnace.distributed.groups import group_of, groups_of  # noqa: E402
 from pinnace.distributed.plan import Collective, Partition  # noqa: E402
 from pinnace.distributed.rendezvous import of_environment, of_rank_table  # noqa: E402
-from pinnace.distributed.segments import split  # noqa: E402
+from pinnace.distributed.segments import reads, split  # noqa: E402
 from pinnace.lowering.graph import compilable, has_collectives  # noqa: E402
 from pinnace.options.settings import Settings  # noqa: E402
 from pinnace.options.target import Target  # noqa: E402
@@ -57,17 +57,44 @@ def test_collectives_keep_their_order_and_segments_hold_none():
     assert taken <= given
 
 
+def write(path, nodes):
+    """Write an ONNX file of nodes from x, perhaps by a, to y, which have 4 numbers."""
+    x, a, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "xay")
+    onnx.save(helper.make_model(helper.make_graph(nodes, path.stem, [x], [y], value_info=[a])), path)
+    return compilable(formats.read(Source.of_file(path)), path.stem, None)
+
+
+def test_a_segment_reads_nothing_of_the_whole_graph(tmp_path):
+    """Nor do the branches in it."""
+    branches = {
+        f"{name}_branch": helper.make_graph(
+            [helper.make_node(kind, ["a"], [name])],
+            name,
+            [],
+            [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4])],
+        )
+        for name, kind in (("then", "Neg"), ("else", "Abs"))
+    }
+    nodes = [
+        helper.make_node("AllReduce", ["x"], ["a"], domain="pinnace.distributed"),
+        helper.make_node("ReduceMax", ["a"], ["m"], keepdims=0),
+        helper.make_node("Less", ["m", "m"], ["c"]),
+        helper.make_node("If", ["c"], ["y"], **branches),
+    ]
+    _, (segment,) = split(write(tmp_path / "chooses.onnx", nodes))
+    graph = segment.model.graph
+    own = {*graph.inputs, *(value for node in graph for value in node.outputs)}
+    assert {value.name for value in own} == {"a", "m", "c", "y"}
+    assert [value.name for node in graph for value in reads(node) - own] == []
+
+
 _ATTRIBUTES = {"group": "pair", "ranks": (1, 0), "op": "max", "root": 1, "to": (1,), "source": (0, 1)}
 
 
 @pytest.mark.parametrize("given", [{}, {**_ATTRIBUTES, "tag": 3, "own": 1}])
 def test_attributes_of_a_node_may_be_left_out(tmp_path, given):
-    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "xy"]
     node = helper.make_node("AllReduce", ["x"], ["y"], domain="pinnace.distributed", **given)
-    onnx.save(
-        helper.make_model(helper.make_graph([node], "one", ports[:1], ports[1:])), tmp_path / "one.onnx"
-    )
-    plan, _ = split(compilable(formats.read(Source.of_file(tmp_path / "one.onnx")), "one", None))
+    plan, _ = split(write(tmp_path / "one.onnx", [node]))
     takes, gives = ((Port(name, DataType.FLOAT32, (4,)),) for name in "xy")
     assert asdict(plan.collectives[0]) == asdict(Collective("AllReduce", "y", takes, gives, **given))
 
