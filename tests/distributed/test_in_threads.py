@@ -51,6 +51,8 @@ def test_free_rows_that_the_ranks_cannot_share_are_refused(kind, tmp_path, monke
         context.ascend.rank_id = rank
         model = pinnace.Model()
         model.build_from_file(path, pinnace.ModelType.ONNX, context, config)
+        told = [model.get_model_info(key) for key in ("rank", "communicator", "segments", "collectives")]
+        assert told == [f"{rank} of 2", "sockets", "0", "1"]
         with pytest.raises(pinnace.errors.DataMismatchError, match="has 5 rows, which 2 ranks cannot share"):
             model.predict([np.ones((5, 4), np.float32)])
 

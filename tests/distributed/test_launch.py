@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.ports import free_port
@@ -153,6 +154,31 @@ def test_unknown_host_is_refused(monkeypatch):
     monkeypatch.setattr(remote.shutil, "which", lambda _: "/usr/bin/ssh")
     with pytest.raises(ConfigError, match=r"there is no host 'none\.invalid'"):
         remote.check_hosts(["localhost", "none.invalid"], "ssh")
+
+
+@pytest.mark.parametrize(
+    ("config", "name"),
+    [
+        ("user me\nhostname 192.0.2.7\nproxyjump none\n", "192.0.2.7"),
+        ("hostname inner\nproxyjump gate\n", "localhost"),
+        ("hostname inner\nproxycommand nc %h\n", "localhost"),
+        ("", "alias"),
+    ],
+)
+def test_host_is_what_ssh_makes_of_it_and_one_behind_another_is_not_asked_for(monkeypatch, config, name):
+    asked = []
+    monkeypatch.setattr(remote.subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=config))
+    monkeypatch.setattr(remote.shutil, "which", lambda _: "/usr/bin/ssh")
+    monkeypatch.setattr(remote.socket, "getaddrinfo", lambda host, _: asked.append(host))
+    remote.check_hosts(["localhost", "alias", "alias"], "ssh")
+    assert asked == [name]
+    remote.check_hosts(["alias"], "rsh")
+    assert asked == [name]
+
+
+def test_ranks_elsewhere_get_variables_of_the_job_but_no_secret():
+    given = {"PINNACE_LOG": "json", "PINNACE_SECRET": "s", "OMP_NUM_THREADS": "2", "HOME": "/x", "PATH": "/y"}
+    assert remote.passed_on(given) == {"PINNACE_LOG": "json", "OMP_NUM_THREADS": "2"}
 
 
 def test_rank_0_needs_a_name_that_others_reach():

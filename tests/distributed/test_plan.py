@@ -14,12 +14,12 @@ import pytest
 from onnx import TensorProto, helper
 
 from pinnace.deferred import import_onnx_ir
-from pinnace.errors import ConfigError, DistributedError
+from pinnace.errors import ConfigError, DistributedError, UnsupportedModelError
 
 import_onnx_ir()
 
 from pinnace import formats  # noqa: E402
-from pinnace.distributed import world  # noqa: E402
+from pinnace.distributed import executable, world  # noqa: E402
 from pinnace.distributed.comparison import (  # noqa: E402
     compare_partitions,
     match_ranks,
@@ -86,6 +86,52 @@ def test_a_segment_reads_nothing_of_the_whole_graph(tmp_path):
     own = {*graph.inputs, *(value for node in graph for value in node.outputs)}
     assert {value.name for value in own} == {"a", "m", "c", "y"}
     assert [value.name for node in graph for value in reads(node) - own] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "reason"),
+    [
+        ("Gather", {}, "is not one of AllReduce, AllGather, "),
+        ("ReduceScatter", {"op": "mean"}, "reduces by 'mean', which is not one of sum, max, min, prod"),
+    ],
+)
+def test_nodes_that_are_no_collective_are_refused(tmp_path, kind, given, reason):
+    node = helper.make_node(kind, ["x"], ["y"], "it", domain="pinnace.distributed", **given)
+    with pytest.raises(UnsupportedModelError, match=f"at node 'it': {reason}"):
+        split(write(tmp_path / "wrong.onnx", [node]))
+
+
+def test_collective_that_not_all_ranks_may_reach_is_refused(tmp_path):
+    output = [helper.make_tensor_value_info("z", TensorProto.FLOAT, [4])]
+    node = helper.make_node("AllReduce", ["x"], ["z"], "it", domain="pinnace.distributed")
+    branch = helper.make_graph([node], "branch", [], output)
+    nodes = [
+        helper.make_node("ReduceMax", ["x"], ["m"], keepdims=0),
+        helper.make_node("Less", ["m", "m"], ["c"]),
+        helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch),
+    ]
+    with pytest.raises(UnsupportedModelError, match="'it': is in a branch or loop, which not all ranks may"):
+        split(write(tmp_path / "branch.onnx", nodes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"kind": "AllReduce", "dtype": DataType.BOOL}, "AllReduce .*: reduces elements of type bool"),
+        (
+            {"kind": "ReduceScatter", "dtype": DataType.BOOL},
+            "ReduceScatter .*: reduces elements of type bool",
+        ),
+        ({"kind": "Exchange", "shape": (-1, 4)}, "Exchange .*: receives a tensor of free dimensions"),
+    ],
+)
+def test_what_ranks_cannot_exchange_is_refused_before_they_meet(changes, reason):
+    ports = (Port("x", changes.get("dtype", DataType.FLOAT32), changes.get("shape", (4,))),)
+    part = SimpleNamespace(
+        name="m", plan=SimpleNamespace(collectives=[Collective(changes["kind"], "it", ports, ports)])
+    )
+    with pytest.raises(UnsupportedModelError, match=reason):
+        executable.join(part, Target(), Settings(), "")
 
 
 _ATTRIBUTES = {"group": "pair", "ranks": (1, 0), "op": "max", "root": 1, "to": (1,), "source": (0, 1)}
@@ -183,6 +229,9 @@ def test_rank_table(tmp_path, monkeypatch):
     assert (found.hosts, found.port) == (("127.0.0.1", "127.0.0.1"), 23003)
 
 
+_DEVICE = {"rank_id": "0", "device_id": "0", "device_ip": "192.0.2.1"}
+
+
 @pytest.mark.parametrize(
     ("changes", "rank", "message"),
     [
@@ -193,6 +242,12 @@ def test_rank_table(tmp_path, monkeypatch):
             {"server": {"device": [{"rank_id": "1", "device_id": "0", "device_ip": "::1"}]}},
             1,
             "from 0 without gaps",
+        ),
+        ({"server_list": [{"device": [_DEVICE, _DEVICE]}]}, 0, "rank_id 0 is given twice"),
+        (
+            {"server_list": [{"device": [{**_DEVICE, "device_ip": "b"}], "server_id": "a"}]},
+            0,
+            "is an address",
         ),
         ({}, 2, "has ranks 0 to 1, and context.ascend.rank_id is 2"),
         ({"server_list": [{"device": [{"rank_id": float("inf")}]}]}, 0, "not a rank table of version 1.0"),
@@ -206,6 +261,18 @@ def test_rank_table(tmp_path, monkeypatch):
 def test_wrong_rank_tables(tmp_path, changes, rank, message):
     with pytest.raises(ConfigError, match=message):
         of_rank_table(table(tmp_path, **changes), rank)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("[]", "must be an object with server_list"), ("{", "is not valid JSON")]
+)
+def test_files_that_are_no_rank_table(tmp_path, text, message):
+    path = tmp_path / "table.json"
+    with pytest.raises(ConfigError, match=f"cannot read rank_table_file {path}: No such file"):
+        of_rank_table(path, 0)
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=f"{path}: .*{message}"):
+        of_rank_table(path, 0)
 
 
 def test_older_rank_tables(tmp_path, monkeypatch):
@@ -453,8 +520,11 @@ def test_wrong_variables(monkeypatch, variables, message):
 
 def test_reading_of_groups_by_mindspore():
     assert groups_of(str(DATA / "groups_4.pb")) == {"pair0": (0, 1), "pair1": (2, 3)}
+    assert groups_of("") == {}
     with pytest.raises(ConfigError, match="is not a group_info_file"):
         groups_of(__file__)
+    with pytest.raises(ConfigError, match=r"cannot read group_info_file none\.pb: No such file"):
+        groups_of("none.pb")
 
 
 def test_inspect_supports_collectives():
