@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import onnxruntime as ort
 import pytest
-from tests.waiting import LIMIT, until
+from tests.waiting import LIMIT, in_thread, until
 
 from pinnace.errors import EngineError
 from pinnace.options.settings import Settings
@@ -23,13 +23,19 @@ TYPES = [np.dtype(np.float32)]
 
 
 class Execution:
-    """Doubles its input, into the outputs that it is given; notes the arrays and the stops."""
+    """Doubles its input, into the outputs that it is given; notes the arrays and the stops.
+
+    It ends once `ends` is set, or it is stopped.
+    """
 
     def __init__(self):
         self.state, self.given, self.stops, self.error = "state", [], 0, None
+        self.ends = threading.Event()
+        self.ends.set()
 
     def run(self, arrays, outputs=None):
         self.given.append((arrays[0], outputs))
+        self.ends.wait(LIMIT)
         if self.error:
             raise self.error
         found = arrays[0] * 2
@@ -41,6 +47,7 @@ class Execution:
     def stop(self, for_good=False):
         self.stops += 1
         self.error = EngineError("stopped")
+        self.ends.set()
 
 
 @pytest.fixture
@@ -124,6 +131,16 @@ def test_a_request_is_stopped_also_before_it_comes_and_no_other_is(serving):
     assert made[0].stops == 1
     assert ask(slots, control, 1, [3, 4], 4) == [6, 8]
     assert len(made) == 2
+
+
+def test_a_request_is_stopped_while_it_runs(serving):
+    made, slots, control, stops, _ = serving(2)
+    made[0].ends.clear()
+    thread, outcome = in_thread(ask, slots, control, 0, [1, 2], 1)
+    until(lambda: made[0].given)
+    stops.send({"stop": 1})
+    thread.join(LIMIT)
+    assert list(map(str, outcome)) == ["here: stopped"]
 
 
 def test_text_has_no_place_in_shared_memory():

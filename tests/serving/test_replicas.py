@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
 from tests.waiting import LIMIT, in_thread, until
 
 from pinnace.errors import DeviceUnavailableError, EngineError, ModelStateError
+from pinnace.options.settings import Settings
+from pinnace.options.target import Target
+from pinnace.serving import processes, ranks
 from pinnace.serving import replicas as module
 from pinnace.serving.channel import encode_ports
 from pinnace.serving.replicas import Replica, ReplicaLostError, ReplicaSet
@@ -147,6 +151,20 @@ def test_a_request_over_which_replicas_die_fails(replicas, losses, tries, is_ans
             alone.execution().run(X)
     until(lambda: alone.pids)  # it is back
     assert alone.restarts == len(losses)
+
+
+@pytest.mark.parametrize(
+    "workers", [partial(ranks.workers, ["m"], Target()), partial(processes.workers, "m", [Target()])]
+)
+def test_another_process_does_not_die_over_the_same_request(monkeypatch, workers):
+    one = Stub("cpu:0", [lost()])
+    for place in (ranks, processes):
+        monkeypatch.setattr(place, "processes", lambda *_: [one])
+    pool = workers(Settings(), 1, None)
+    with pytest.raises(DeviceUnavailableError, match="while it computed this request"):
+        pool.replicas.execution().run(X)
+    assert one.runs == 1
+    pool.close()
 
 
 def test_an_error_of_the_replica_is_the_requests_alone(replicas):

@@ -37,7 +37,6 @@ class RankedReplica(Replica):
         super().__init__(f"{ranks[0].device} in {len(ranks)} ranks")
         self._ranks = ranks
         self._threads = ThreadPoolExecutor(len(ranks), "pinnace-rank")
-        self._broken = False
 
     def start(self) -> Message:
         """See `Replica`. Raises ConfigError if the ranks have different inputs."""
