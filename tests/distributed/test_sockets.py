@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 
 import numpy as np
 import pytest
@@ -136,6 +136,18 @@ def test_strangers_take_no_part():
             connection.close()
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", port))
+
+
+def test_second_process_of_a_rank_is_refused():
+    port = free_port()
+    with ThreadPoolExecutor(3) as pool:
+        ranks = [pool.submit(Sockets, rendezvous(0, 3, port), 300)]
+        ranks.extend(pool.submit(Sockets, rendezvous(1, 3, port), 300) for _ in range(2))
+        refused = next(as_completed(ranks[1:]))
+        assert "refuses this process: rank 1 of 3 has joined already" in str(refused.exception())
+        ranks.append(pool.submit(Sockets, rendezvous(2, 3, port), 300))
+        met = [one.result() for one in ranks if one is not refused]
+        assert [ranks.rank for ranks in met] == [0, 1, 2]
 
 
 class Besieged(Listener):
