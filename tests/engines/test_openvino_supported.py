@@ -139,6 +139,8 @@ FORMS = [
        "w = Constant <value = float[1,2] {1.0,2.0}> () u = MatMul(m, w) y = Mul(u, k)",
        "u = Reshape(m, four) y = Relu(u)")),
     (SEQUENCES, "", f"{VECTOR} m = ReduceMax(x, one) y = Mul(m, k)"),
+    (SEQUENCES, f"{VECTOR} s = Shape(x) a = Slice(s, zero, one) m = ReduceMax(x, a) y = Mul(m, k)",
+     f"{VECTOR} s = Shape(x) a = Slice(s, zero, one) m = ReduceMax(x, a) y = Mul(m, z)"),
     (SEQUENCES, *(f"{VECTOR} m0 = GlobalMaxPool(x) " + " ".join(f"m{i + 1} = Relu(m{i})" for i in range(n))
                   for n in (100, 10))),  # what follows far behind is not looked at
     (IMAGE, "", f"{VECTOR} m = GlobalMaxPool(x) y = Mul(m, k)"),

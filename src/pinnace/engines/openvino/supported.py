@@ -368,8 +368,12 @@ def _feeds_vectors(node: ir.Node, opset: int) -> bool:
     shape = _shape(node.inputs[0], opset)
     if shape is not None and len(shape) != 3:
         return False
-    axes = (2,) if node.op_type.startswith("Global") else given_ints(node, 1, "axes") or ()
-    return [axis % 3 for axis in axes] in ([0], [2]) and _any_behind(node, _is_vector)
+    axes = (2,) if node.op_type.startswith("Global") else given_ints(node, 1, "axes")
+    if axes is None:  # all, or what the graph computes from shapes
+        outer = any(value is not None for value in node.inputs[1:])
+    else:
+        outer = [axis % 3 for axis in axes] in ([0], [2])
+    return outer and _any_behind(node, _is_vector)
 
 
 def _is_vector(value: ir.Value) -> bool:
