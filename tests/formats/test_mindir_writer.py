@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -163,6 +165,25 @@ def test_integers_of_lite_keep_what_they_stand_for(tmp_path):
     found, _ = written(tmp_path / "m.mindir", made)
     assert dict(found.main.quantized) == meaning
     assert found.main.nodes[-1].attributes["quant_type"] == 1
+
+
+def test_the_numbers_of_a_quantization_have_the_types_that_lite_writes(tmp_path):
+    made = program(Dialect.LITE)
+    made.main.quantized["w"] = Quantized((0.5,), (3,))
+    _, model = written(tmp_path / "m.mindir", made)
+    of_lite = Path(__file__).parent.parent / "data" / "lite_quantized" / "product_8bit_lite.mindir"
+    ours, theirs = (
+        {
+            (a.name, KINDS[a.type], KINDS[number.type], number.ListFields()[0][0].name)
+            for tensor in graph.parameter
+            for parameters in tensor.quant_params
+            for a in parameters.attribute
+            for number in a.values
+        }
+        for graph in (model.graph, model_class().FromString(of_lite.read_bytes()).graph)
+    )
+    assert ours == theirs
+    assert len(ours) == 8
 
 
 @pytest.mark.parametrize("split", [2 * LARGE.nbytes, 2 * LARGE.nbytes - 1])
