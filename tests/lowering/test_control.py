@@ -157,6 +157,32 @@ def test_loop(turns):
     np.testing.assert_array_equal(p.run(model, A, number(turns))[0], -A * (turns + 1))
 
 
+@pytest.mark.parametrize("turns", [0, 1, 3])
+def test_a_loop_that_only_its_inside_leaves(turns):
+    main = p.function("main", {"a": p.VECTOR, "n": p.NUMBER}, "y", "y = call head a zero", zero=ZERO)
+    given = {"v": p.VECTOR, "i": p.NUMBER}
+    head = p.function("head", given, "r", "go = Partial body v i", "r = call go")
+    turn = p.function(
+        "body", given, "r", "more = Less i n", "go = Partial again v i", "stop = Partial end v",
+        "f = Switch more go stop", "r = call f",
+    )  # fmt: skip
+    again = p.function("again", given, "r", "w = Add v a", "j = Add i one", "r = call head w j", one=ONE)
+    end = p.function("end", {"v": p.VECTOR}, "x", "x = Neg v")
+    (result,) = p.computed(p.program(main, head, turn, again, end), A, number(turns))
+    np.testing.assert_array_equal(result, -A * (turns + 1))
+
+
+def test_a_loop_that_is_known_not_to_begin_is_none():
+    main = p.function("main", {"a": p.VECTOR}, "y", "y = call head a")
+    head = p.function(
+        "head", {"v": p.VECTOR}, "r", "more = ScalarLt three two", "go = Partial body v",
+        "stop = Partial end v", "f = Switch more go stop", "r = call f", two=2, three=3,
+    )  # fmt: skip
+    turn = p.function("body", {"v": p.VECTOR}, "r", "w = Add v v", "r = call head w")
+    end = p.function("end", {"v": p.VECTOR}, "x", "x = Neg v")
+    assert p.operators(lower(p.program(main, head, turn, end))) == ["Neg"]
+
+
 def test_only_what_changes_is_carried():
     (loop,) = [n for n in lower(counting("w = Add v a")).graph if n.op_type == "Loop"]
     assert len(loop.outputs) == 2
@@ -220,6 +246,28 @@ def test_assignments_in_a_loop_add_up():
     model = lower(p.program(main, head, turn, end))
     np.testing.assert_array_equal(p.run(model, A, number(3))[0], A * 4)
     np.testing.assert_array_equal(p.run(model, A, number(3), times=2)[0], A * 7)
+
+
+@pytest.mark.parametrize("turns", [0, 1, 3])
+def test_a_tensor_that_turns_change_in_place_is_read_as_it_is_then(turns):
+    main = p.function(
+        "main", {"a": p.VECTOR, "n": p.NUMBER}, "y", "x = Mul a a", "y = call head x a zero u", zero=ZERO
+    )
+    given = {"x": p.VECTOR, "v": p.VECTOR, "i": p.NUMBER, "m": None}
+    head = p.function(
+        "head", given, "r", "more = Less i n", "go = Partial body x v i m", "stop = Partial end x v m",
+        "f = Switch more go stop", "r = call f",
+    )  # fmt: skip
+    turn = p.function(
+        "body", given, "r", "set = InplaceAddExt x a once m", "s = UpdateState m set", "now = Depend x s",
+        "w = Add v now", "j = Add i one", "r = call head x w j s", one=ONE, once=1,
+    )  # fmt: skip
+    end = p.function(
+        "end", {"x": p.VECTOR, "v": p.VECTOR, "m": None}, "y", "now = Depend x m", "y = Sub v now"
+    )
+    (result,) = p.computed(p.program(main, head, turn, end), A, number(turns))
+    x = [A * A + k * A for k in range(turns + 1)]
+    np.testing.assert_array_equal(result, A + sum(x[1:]) - x[-1])
 
 
 def test_a_tuple_that_grows_each_turn_is_refused():
