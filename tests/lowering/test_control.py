@@ -172,6 +172,17 @@ def test_a_loop_that_only_its_inside_leaves(turns):
     np.testing.assert_array_equal(result, -A * (turns + 1))
 
 
+def test_a_condition_may_end_a_loop():
+    program = counting("w = Add v a")
+    main, _, *others = program.functions.values()
+    head = p.function(
+        "head", {"v": p.VECTOR, "i": p.NUMBER}, "r", "done = GreaterEqual i n", "go = Partial body v i",
+        "stop = Partial end v", "f = Switch done stop go", "r = call f",
+    )  # fmt: skip
+    (result,) = p.computed(p.program(main, head, *others), A, number(3))
+    np.testing.assert_array_equal(result, -A * 4)
+
+
 def test_a_loop_that_is_known_not_to_begin_is_none():
     main = p.function("main", {"a": p.VECTOR}, "y", "y = call head a")
     head = p.function(

@@ -76,6 +76,19 @@ def test_a_known_condition_takes_its_branch():
     assert p.operators(model) == ["Add"]
 
 
+@pytest.mark.parametrize(("other", "expands"), [((2, 3), 0), ((3,), 1)])
+def test_an_operand_is_stretched_only_where_the_others_do_not_do_it(other, expands):
+    other = p.TypeInfo(p.ir.DataType.FLOAT, other)
+    main = p.function(
+        "main", {"a": p.VECTOR, "b": other}, "y", "c = Greater b zero", "wide = BroadcastTo a dims",
+        "y = Select c wide b", dims=(2, 3), zero=np.float32(0),
+    )  # fmt: skip
+    model = lower(p.program(main))
+    assert p.operators(model).count("Expand") == expands
+    b = np.resize(np.float32([1, -1, 2, -3]), other.shape)
+    np.testing.assert_array_equal(p.run(model, A, b)[0], np.where(b > 0, np.broadcast_to(A, (2, 3)), b))
+
+
 @pytest.mark.parametrize("error", [AttributeError, TypeError])
 def test_mistakes_of_a_lowering_are_not_blamed_on_the_model(monkeypatch, error):
     def mistaken(row, b, inputs, attributes):

@@ -196,6 +196,8 @@ ANY_SHAPE = [
     *(("Roll", [Y, steps, axes], {}, np.roll(Y, steps, axes)) for steps, axes in (
         ((3, -5), (0, -1)), ((0,), (1,)), ((-8, 1, 7), (2, 1, 0)))),
     ("Roll", [Y, (31,)], {}, np.roll(Y, 31)),
+    ("LpNorm", [MATRIX * 0.1], {"p": 3, "axis": (0,), "epsilon": 0.15},
+     np.maximum((abs(MATRIX * 0.1) ** 3).sum(0) ** (1 / 3), 0.15)),
     ("EmbeddingLookup", [MATRIX, np.array([[2, 0, 5], [1, 4, 3]])], {"offset": 1},
      np.where([[[1], [0], [0]], [[1], [1], [1]]], MATRIX[[[1, 0, 0], [0, 3, 2]]], 0)),
     ("MaxDim", [SCALAR, 0], {}, -1.5, 0),
