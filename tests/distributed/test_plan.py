@@ -65,7 +65,7 @@ def write(path, nodes):
 
 
 def test_a_segment_reads_nothing_of_the_whole_graph(tmp_path):
-    """Nor do the branches in it."""
+    """Nor do the branches in it, which alone read `a`."""
     branches = {
         f"{name}_branch": helper.make_graph(
             [helper.make_node(kind, ["a"], [name])],
@@ -77,14 +77,14 @@ def test_a_segment_reads_nothing_of_the_whole_graph(tmp_path):
     }
     nodes = [
         helper.make_node("AllReduce", ["x"], ["a"], domain="pinnace.distributed"),
-        helper.make_node("ReduceMax", ["a"], ["m"], keepdims=0),
+        helper.make_node("ReduceMax", ["x"], ["m"], keepdims=0),
         helper.make_node("Less", ["m", "m"], ["c"]),
         helper.make_node("If", ["c"], ["y"], **branches),
     ]
     _, (segment,) = split(write(tmp_path / "chooses.onnx", nodes))
     graph = segment.model.graph
     own = {*graph.inputs, *(value for node in graph for value in node.outputs)}
-    assert {value.name for value in own} == {"a", "m", "c", "y"}
+    assert {value.name for value in own} == {"x", "a", "m", "c", "y"}
     assert [value.name for node in graph for value in reads(node) - own] == []
 
 
