@@ -455,11 +455,21 @@ def test_an_output_of_another_shape_with_other_elements_is_refused_when_the_run_
         build(FREE_BOTH).predict([X], [y])
 
 
-def test_an_input_that_does_not_fit(build):
-    with pytest.raises(DataMismatchError, match=r"input 'x' must have shape \[2, 3\], but got \[2, 4\]"):
-        build().predict([Tensor(np.ones((2, 4), np.float32), device="gpu:0")])
-    with pytest.raises(DataMismatchError, match=r"input 'x' must be DataType.FLOAT32"):
-        build().predict([Tensor(np.ones((2, 3)), device="gpu:0")])
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"tensor": np.ones((2, 4), np.float32)}, r"input 'x' must have shape \[2, 3\], but got \[2, 4\]"),
+        ({"tensor": np.ones((2, 3))}, "input 'x' must be DataType.FLOAT32"),
+        ({"shape": [2, 3], "dtype": DataType.FLOAT32}, "input 'x' has no data"),
+    ],
+)
+def test_an_input_that_does_not_fit(build, wrong, message, is_first):
+    model = build()
+    if not is_first:
+        model.predict([Tensor(X, device="gpu:0")])
+    with pytest.raises(DataMismatchError, match=message):
+        model.predict([Tensor(**wrong, device="gpu:0")])
 
 
 def test_a_runner_on_several_devices_takes_none(tmp_path):
