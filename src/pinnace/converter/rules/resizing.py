@@ -53,8 +53,10 @@ def Resize(
             f"has mode {form[0]} and coordinate_transformation_mode {form[1]}, which no primitive has"
         )
     primitive, aligned, halves = _RESIZES[form]
-    size = _exact_size(op, x, scales, sizes, how.axes)
-    if form[1] == "pytorch_half_pixel" and isinstance(size, tuple) and 1 in size:
+    by_scale = scales is not None and op.shape(scales) != (0,)
+    size = _exact_size(op, x, scales if by_scale else None, sizes, how.axes)
+    may_be_one = 1 in size if isinstance(size, tuple) else not by_scale
+    if form[1] == "pytorch_half_pixel" and may_be_one:
         raise Unsupported("takes the first element for a size of 1, which no primitive does")
     return op.op(primitive, x, size, aligned, halves)
 
@@ -64,11 +66,10 @@ def _exact_size(
 ) -> Ints | Tensor:
     """The height and width of a Resize of pictures whose scales are those of the sizes."""
     dims, over = op.shape(x), axes or tuple(range(op.rank(x)))
-    by_scale = scales is not None and op.shape(scales) != (0,)
     if len(dims) != IMAGE or {2, 3} - set(over):
         raise Unsupported("is not over height and width, as MindSpore's primitives are")
     at = [over.index(axis) for axis in (2, 3)]
-    if not by_scale:
+    if scales is None:
         assert sizes is not None
         found = shape_data.dims(sizes) or (None,) * len(over)
         if any(found[i] != dims[a] for i, a in enumerate(over) if a < 2):
