@@ -6,7 +6,7 @@ OpenCV computes networks of common layers in `test_caffe.py`; it has not all of 
 import numpy as np
 import pytest
 
-from pinnace import Converter, FmkType
+from pinnace import Converter, FmkType, Model
 from pinnace.converter.caffe.weights import _TABLE
 from pinnace.formats.messages import message_class
 
@@ -254,6 +254,12 @@ def test_weights_of_float64_become_float32(tmp_path, run_model):
     text = f'{ports(X)} layer {{ name: "l" type: "Bias" bottom: "x" top: "y" }}'
     y = run_model(network(text, tmp_path, {"l": [V]}, "double_data"), [X])[0]
     np.testing.assert_array_equal(y, X + channel(V))
+
+
+def test_a_result_that_is_written_into_an_input_gets_a_name_of_its_own(tmp_path, run_model):
+    made = network(f'{ports(X)} layer {{ name: "l" type: "ReLU" bottom: "x" top: "x" }}', tmp_path, {"l": []})
+    assert [output.name for output in Model(str(made)).get_outputs()] == ["x_result"]
+    np.testing.assert_array_equal(run_model(made, [X])[0], np.maximum(X, 0))
 
 
 def test_layers_of_the_training_are_left_out(tmp_path, run_model):

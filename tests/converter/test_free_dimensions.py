@@ -58,7 +58,8 @@ def test_resize_of_free_sizes(form, kind, tmp_path):
 @pytest.mark.parametrize("shape", ["n, 2, h, w", "n, 2, 4, 5"])
 def test_a_resize_to_a_size_that_may_be_one_takes_the_first_element(shape, kind, tmp_path):
     original = parsed(f"""g (float[{shape}] x, int64[2] size) => (float[n, 2, u, v] y) {{
-        y = Resize<mode="linear", coordinate_transformation_mode="pytorch_half_pixel", axes=[2, 3]>(x, , , size)
+        y = Resize<mode="linear", axes=[2, 3], coordinate_transformation_mode="pytorch_half_pixel">
+            (x, , , size)
     }}""")
     (picture,) = pictures((1, 2, 4, 5))[0]
     cases = [[picture, np.array(size)] for size in ([1, 9], [3, 1], [2, 7])]

@@ -70,8 +70,9 @@ class _Network:
             raise ConfigError(f"{self.net.where}: has no input {', '.join(unknown)}; its inputs are {names}")
         if not outputs:
             raise ModelFormatError(f"{self.net.where}: has no layers that compute a result")
+        taken = {x.name for x in self.inputs}  # a layer may write its result into an input
         for name, x in outputs.items():
-            x.name = name
+            x.name = f"{name}_result" if name in taken else name
             self.builder.static_shape(x)
         b = self.builder
         return ir.Graph(
