@@ -185,6 +185,15 @@ def test_dynamic_integers_are_as_close_as_those_of_onnxruntimes_quantizer(produc
     assert 0 < ours < 1.5 * theirs  # another rounding of the same weights, by chance a little off
 
 
+def test_dynamic_integers_have_a_step_for_each_channel(tmp_path):
+    w = normal("channels", 96, 80) * np.geomspace(1, 1e4, 80, dtype=np.float32)
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    path = save(tmp_path / "a.onnx", [node], [3, 96], [numpy_helper.from_array(w, "w")])
+    ours, wanted = in_form(path, QuantizationScheme("dynamic8"), PRODUCTS), PRODUCTS["x"] @ w
+    away = np.abs(ours - wanted).max(0) / np.abs(wanted).max(0)
+    assert 0 < away.max() < 0.1  # 96 roundings to 7 bits of weights and to 8 of inputs
+
+
 @pytest.mark.parametrize("provider", ["onnxruntime", "openvino"])
 def test_calibrated_integers_are_as_close_as_those_of_onnxruntimes_quantizer(pictures, tmp_path, provider):
     pytest.importorskip(provider)
