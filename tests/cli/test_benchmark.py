@@ -309,6 +309,8 @@ def test_inputs_and_outputs_are_shown_beside_what_is_expected(files, capsys) -> 
     assert f"Data of node sum : {' '.join(f'{float(value):g}' for value in shown[:50])} \n" in out
     assert f"{'=' * 55}\n" in out
     assert "Mean cosine" not in out
+    once = "--enableParallelPredict", "--parallelNum=1", "--parallelTaskNum=1", "--inputShape=x:3,4,5;y:3,4,5"
+    assert "\nInData 0: " in benchmark(capsys, *flags, *once)[1]
     np.full_like(x, np.inf).tofile(inputs.partition(",")[0])
     code, out, err = benchmark(capsys, *flags)
     assert code == 255
