@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -39,7 +40,7 @@ def server():
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        thread = threading.Thread(target=running.serve_forever, daemon=True)
+        thread = threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{running.server_port}", answers, asked
         running.shutdown()
@@ -75,6 +76,35 @@ def test_refusals_and_failures_are_told_apart_and_cut(server, status, kind, mess
     assert type(raised.value) is kind
     assert len(str(raised.value)) < 400
     call()  # the connection goes on
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "message"),
+    [("RESOURCE_EXHAUSTED", QueueFullError, "refused a request"), ("NOT_FOUND", EngineError, "failed")],
+)
+def test_refusals_and_failures_of_grpc_are_told_apart(code, kind, message):
+    grpc = pytest.importorskip("grpc")
+    from pinnace.server.grpc import SERVICE
+    from pinnace.server.grpc import message as made
+
+    told = made("ModelMetadata")()
+    told.inputs.add(name="x", datatype="FP32", shape=[-1, 3])
+    calls = {
+        "ModelMetadata": lambda request, context: told.SerializeToString(),
+        "ModelInfer": lambda request, context: context.abort(getattr(grpc.StatusCode, code), "why"),
+    }
+    methods = {name: grpc.unary_unary_rpc_method_handler(call) for name, call in calls.items()}
+    server = grpc.server(ThreadPoolExecutor(1))
+    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, methods)])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        call = RemoteModel(f"grpc://127.0.0.1:{port}", "m").client([np.zeros((1, 3), np.float32)])
+        with pytest.raises(kind, match=f"the server {message}.*{code}: why") as raised:
+            call()
+        assert type(raised.value) is kind
+    finally:
+        server.stop(None)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1", "http://:80", "ftp://h:1", "127.0.0.1:80", "grpc://h"])
