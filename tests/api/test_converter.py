@@ -276,3 +276,16 @@ def test_exit_codes_of_converter_lite_are_mindspore_lites(capsys, flags, code, m
     assert message in told.err
     assert ("Flags Init failed. Ret: -600" in told.err) is (code == 168)
     assert ("Convert failed. Ret: -1" in told.out) is (code == 255)
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_a_key_encrypts_only_where_encryption_is_enabled(monkeypatch, enabled):
+    given = []
+    monkeypatch.setattr(
+        "pinnace.converter.frontends.convert_from",
+        lambda *words: given.append(words[-1]) or SimpleNamespace(notes=[]),
+    )
+    converter = Converter()
+    converter.encrypt_key, converter.enable_encryption = "0f" * 16, enabled
+    converter.convert(FmkType.ONNX, ADD, "o")
+    assert given[0].encrypt == ((b"\x0f" * 16, "AES-GCM") if enabled else None)
