@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -251,3 +252,12 @@ def test_nothing_else_writes_files():
     assert not others, "use pinnace.writing.replacing"
     stale = [known for known in ELSEWHERE if not any(place.startswith(known) for place in found)]
     assert not stale
+
+
+@pytest.mark.parametrize(
+    ("free", "reason"), [(0, "no space left on device"), (9, "3 requested and 2 written")]
+)
+def test_numpy_does_not_say_that_a_disk_is_full(monkeypatch, tmp_path, free, reason):
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=free))
+    with pytest.raises(FileWriteError, match=reason), replacing(tmp_path / "a"):
+        raise OSError("3 requested and 2 written")
