@@ -9,10 +9,12 @@ import pytest
 
 from pinnace.building.build import build_model as build
 from pinnace.errors import ModelFormatError, UnsupportedModelError
+from pinnace.formats import read
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 from pinnace.program import Layout
 from pinnace.program_structure import quantized_axis
+from pinnace.weights.source import Source
 
 DATA = Path(__file__).parent.parent / "data" / "lite_quantized"
 RUN_BY_LITE = sorted(p for p in DATA.iterdir() if p.suffix in (".ms", ".mindir") and "_8bit" not in p.stem)
@@ -52,6 +54,12 @@ def test_each_channel_has_its_own_scale(end):
     # the scale of another channel most results would be off by more than they are themselves.
     size = np.abs(golden["y0"]).max((0, 2, 3), keepdims=True)
     assert (np.abs(result - golden["y0"]) / size).max() < 0.02
+
+
+@pytest.mark.parametrize("name", ["product_8bit", "network_8bit", "two_dynamic"])
+def test_results_have_the_names_of_the_original_in_both_kinds_of_file(name):
+    ms, mindir = (read(Source.of_file(DATA / f"{name}{end}")) for end in (".ms", "_lite.mindir"))
+    assert ms.output_names == mindir.output_names
 
 
 @pytest.mark.parametrize("name", ["product_8bit", "network_8bit"])
