@@ -155,6 +155,8 @@ LAYERS = [
     ("Pooling", "pooling_param { global_pooling: true }", X, [], [X.max((2, 3), keepdims=True)]),
     ("Pooling", "pooling_param { pool: AVE kernel_size: 2 stride: 2 ceil_mode: false }", X, [],
      [sums(X, 2, stride=(2, 2)) / 4]),
+    ("Pooling", "pooling_param { pool: AVE kernel_size: 2 stride_h: 2 stride_w: 5 pad_h: 1 pad_w: 0 }", X, [],
+     [np.pad(X, [(0, 0), (0, 0), (1, 1), (0, 0)]).reshape(2, 4, 4, 2, 5)[..., :2].mean((3, 4))[..., None]]),
     ("Pooling", "pooling_param { pool: AVE kernel_size: 3 pad: 1 }", X, [], [sums(X, 3, pad=(1, 1)) / 9]),
     ("Pooling", "pooling_param { pool: AVE kernel_size: 2 stride: 3 pad: 1 }", X, [],
      [sums(X, 2, stride=(3, 3), pad=(1, 1)) / 4]),  # no window begins in the padding after the picture

@@ -86,7 +86,7 @@ def _pooled(
                 f"has kernel {kernel}, and {list(size)} with its padding is smaller: give a larger input"
             )
         out = (rest + s - 1 if up else rest) // s + 1
-        out -= int(p > 0 and (out - 1) * s >= n + p)
+        out -= int(any(pad) and (out - 1) * s >= n + p)
         beyond.append(max(0, (out - 1) * s - rest))
         begins = np.arange(out) * s - p
         counts.append(np.minimum(begins + k, n + p) - begins)
