@@ -27,8 +27,11 @@ PICTURE = DATA / "api" / "picture.ms"
 NETWORK = DATA / "frontends" / "face_detection_short_range.tflite"
 
 
+_ONE = "`predict(x)` takes one array or tensor if the model has one input"
 OTHERWISE = {
-    "test_model_predict_inputs_type_error": "`predict(x)` takes one array or tensor if the model has one input",
+    "test_model_predict_inputs_type_error": _ONE,
+    "test_model_parallel_runner_predict_inputs_type_error": _ONE,
+    "test_lite_infere_predict_inputs_type_error": _ONE,
     "test_update_weights": "its error of a model that is not built has another text",
 }
 """Tests of mindspore_lite that contradict Pinnace, and how."""
