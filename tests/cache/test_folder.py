@@ -14,7 +14,6 @@ import warnings
 import pytest
 
 from pinnace.cache import folder as folders
-from pinnace.cache import store as stores
 from pinnace.cache.store import Store
 from pinnace.errors import EngineError, PinnaceWarning
 
@@ -263,7 +262,7 @@ def test_special_files_hang_nothing(cache, product):
 
 
 def test_a_lock_is_not_waited_for_without_limit(cache, product, monkeypatch):
-    monkeypatch.setattr(stores, "_PATIENCE", 0.1)
+    monkeypatch.setattr(Store, "patience", 0.1)
     predict(product[0])
     [lock] = (path for path in (cache / "locks").iterdir() if path.name != "new")
     Store(cache, 0).remove(*(path.name for path in (cache / "entries").iterdir()))

@@ -317,7 +317,8 @@ def _opened(job: Message, copies: int) -> Iterator[Spec]:
     from pinnace.weights.source import Source
 
     root, limit = job["store"]
-    store = Store(Path(root), limit, _PATIENCE)
+    store = Store(Path(root), limit)
+    store.patience = _PATIENCE
     with store.folder.lock("keeper", _PATIENCE):
         source = Source.of_file(job["model"]) if job["model"] else _buffered(job["buffer"], job["folder"])
         size, most = source.size, usable_memory()

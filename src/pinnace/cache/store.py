@@ -42,7 +42,6 @@ OFF = "off"
 _MODELS = "models"
 _LIMIT = 10.0  # GB
 _NO_LIMIT = 1 << 62  # bytes
-_PATIENCE = 30.0  # seconds that a build waits for another build of the same model before it continues alone
 _BRIEFLY = 60.0  # seconds until the folder of a new private store is locked
 _UNCOUNTED = 100  # the part of its limit, one in so many, that a process adds until it counts again
 
@@ -59,12 +58,12 @@ class Store:
     Methods raise OSError if the folder cannot be read or written.
     """
 
-    def __init__(self, root: Path, limit: int, patience: float = _PATIENCE, installed: bool = False) -> None:
-        """Use the folder `root`, as `Folder` does.
+    patience = 30.0
+    """Seconds that a build waits for another build of the same model before it continues alone."""
 
-        `limit` is in bytes, and `patience` is the time in seconds for which `writing` waits.
-        """
-        self._limit, self._patience, self.installed = limit, patience, installed
+    def __init__(self, root: Path, limit: int, installed: bool = False) -> None:
+        """Use the folder `root`, as `Folder` does. `limit` is in bytes."""
+        self._limit, self.installed = limit, installed
         self.folder = Folder(root, installed)
         self.below: Sequence[Store] = ()
 
@@ -172,7 +171,7 @@ class Store:
 
         Raises TimeoutError if another process holds it for too long.
         """
-        with self.folder.lock(name, self._patience), self.folder.new() as folder:
+        with self.folder.lock(name, self.patience), self.folder.new() as folder:
             yield folder
 
     def publish(
