@@ -213,13 +213,18 @@ def test_each_request_has_its_threads_and_no_activation_is_rounded(threads, requ
         (17, "u = Reshape(x, s) a = MatMul(u, k) y = Mul(a, one)"),
         (21, "g = GroupNormalization <num_groups = 2> (x, k, k) a = Abs(x) y = Add(g, a)"),
         (21, "g = GroupNormalization <num_groups = 2> (x, k, k) a = Sigmoid(g) y = Mul(g, a)"),
+        (17, "r = Reshape(x, all) v = Concat <axis = 0> (r, r) a = Abs(v) y = Sub(a, v)"),
+        (21, "q = QuantizeLinear(x, half, zero) d = DequantizeLinear(q, half, zero) "
+             "p = AveragePool <kernel_shape = [3]> (d) y = Mul(p, c)"),
+        (21, "q = QuantizeLinear(x, half, zero) d = DequantizeLinear(q, half, zero) y = Clip(d, near, one)"),
     ],
 )  # fmt: skip
 def test_what_openvino_computes_together_is_right(opset, body):
     model = parser.parse_model(f"""<ir_version: 8, opset_import: ["": {opset}]> g (float[2,4,16] x) => (y) {{
         k = Constant <value = float[4] {{1.0,2.0,3.0,4.0}}> () s = Constant <value_ints = [2,4,4,4]> ()
         c = Constant <value = float[4,1] {{1.0,2.0,3.0,4.0}}> () one = Constant <value = float {{1.0}}> ()
-        near = Constant <value = float {{0.7078}}> () half = Constant <value = float {{0.5}}> () {body} }}""")
+        near = Constant <value = float {{0.7078}}> () half = Constant <value = float {{0.5}}> ()
+        zero = Constant <value = uint8 {{3}}> () all = Constant <value_ints = [-1]> () {body} }}""")
     model.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT
     x = np.random.default_rng(0).standard_normal((2, 4, 16)).astype(np.float32)
     plain = onnxruntime.SessionOptions()

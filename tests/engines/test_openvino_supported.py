@@ -17,6 +17,8 @@ VECTOR = """k = Constant <value = float[3,1] {1.0,2.0,3.0}> () number = Constant
     zero = Constant <value_ints = [0]> () one = Constant <value_ints = [1]> ()
     two = Constant <value_ints = [2]> () last = Constant <value_ints = [-1]> ()
     four = Constant <value_ints = [2,1,3,1]> ()"""
+QUANTIZED = """k = Constant <value = float {0.5}> () w = Constant <value = float[1,2,1,1] {1.0,2.0}> ()
+    q = QuantizeLinear(x, k) d = DequantizeLinear(q, k)"""
 GROUPS = "g = GroupNormalization <num_groups = 2> (x, w, w)"
 
 # Inputs, nodes with which one is wrong, nodes that are right, and the operator set if it is not 21.
@@ -245,6 +247,12 @@ FORMS = [
     ("bool[4] x, float[4] z", "y = Where(x, , z)", "y = Where(x, z, z)"),
     (ROWS, "y = Concat(x, x)", "y = Concat <axis = -1> (x, x)"),
     (ROWS, "", "k = Constant <value = float {6.0}> () y = Clip(x, , k)"),
+    ("float[4] x, float[1,4] z", "y = Abs(x)", "y = Abs(z)"),
+    *((IMAGE, f"{QUANTIZED} a = MaxPool <kernel_shape = [2,2]> (d) y = {node}",
+       f"{QUANTIZED} a = Conv(d, w) y = {node}")
+      for node in ("Clip(a, k)", "AveragePool <kernel_shape = [2,2]> (a)",
+                   "AveragePool <kernel_shape = [2,2], pads = [1,1,1,1], count_include_pad = 1> (a)")),
+    (IMAGE, "", f"{QUANTIZED} y = GlobalAveragePool(d)"),
     ("float[0,4] x", "y = Relu(x)", ""),
     ("int8[4] x, bool[4] c", "", "a = Concat <axis = 0> (x, x) b = Where(c, c, c) y = Cast <to = 6> (b)"),
 ]  # fmt: skip

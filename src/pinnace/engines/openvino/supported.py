@@ -61,8 +61,9 @@ _FAR = 64
 _PRODUCTS = ("Conv", "Gemm", "MatMul")
 _WINDOWS = "auto_pad dilations kernel_shape pads strides"
 _USES = (
-    _Use("Abs Ceil Cos Exp HardSwish Log Mish Neg PRelu Reciprocal Relu Sigmoid Sign Sin "
-         "Softsign Sqrt Tanh Clip"),
+    _Use("Ceil Cos Exp HardSwish Log Mish Neg PRelu Reciprocal Relu Sigmoid Sign Sin Softsign Sqrt Tanh"),
+    _Use("Clip", wrong=lambda n, _: _is_of_bytes(n)),
+    _Use("Abs", wrong=lambda n, opset: _is_of_vector(n, opset)),
     _Use("Erf", wrong=lambda n, _: _is_almost_gelu(n)),
     _Use("Floor", wrong=lambda n, _: _maker(n.inputs[0]) == "Div"),  # a product with the reciprocal
     _Use("Elu LeakyRelu", "alpha"),
@@ -71,7 +72,9 @@ _USES = (
     _Use("Add Div Mul Pow Sub", wrong=lambda n, opset: _adds_dimensions(n, opset)),
     _Use("Add Mul Sub", types=frozenset((_T.INT32,))),
     _Use("Add Sub", types=_INTEGERS, wrong=lambda n, _: not any(map(_is_small, n.inputs))),
-    _Use("Abs Mul Neg", types=_INTEGERS, wrong=lambda n, _: not all(map(_is_small, n.inputs))),
+    _Use("Abs", types=_INTEGERS,
+         wrong=lambda n, opset: _is_of_vector(n, opset) or not _is_small(n.inputs[0])),
+    _Use("Mul Neg", types=_INTEGERS, wrong=lambda n, _: not all(map(_is_small, n.inputs))),
     _Use("Max Min Sum", wrong=lambda n, _: len(n.inputs) < 2),  # removed, and an output is not written
     _Use("Max Min", types=_INTEGERS, wrong=lambda n, _: len(n.inputs) < 2),
     _Use("CumSum", "exclusive reverse", wrong=lambda n, _: not _is_natural(n.inputs[1])),
@@ -87,9 +90,10 @@ _USES = (
     _Use("Einsum", "equation", wrong=lambda n, _: len(n.inputs) < 2),
     _Use("Conv", f"{_WINDOWS} group", wrong=lambda n, _: _has_holes_in_one_volume(n)),
     _Use("ConvTranspose", "dilations group kernel_shape output_padding pads strides"),
-    _Use("AveragePool", "auto_pad count_include_pad kernel_shape pads strides"),
+    _Use("AveragePool", "auto_pad count_include_pad kernel_shape pads strides",
+         wrong=lambda n, _: _is_of_bytes(n)),
     _Use("AveragePool", "auto_pad ceil_mode kernel_shape pads strides",
-         wrong=lambda n, _: _may_start_beyond(n)),
+         wrong=lambda n, _: _may_start_beyond(n) or _is_of_bytes(n)),
     _Use("MaxPool", "ceil_mode dilations kernel_shape pads storage_order strides",
          wrong=lambda n, _: len(n.outputs) > 1 or (_has(n, "ceil_mode") and _may_start_beyond(n))),
     _Use("MaxPool", "auto_pad kernel_shape pads strides", wrong=lambda n, _: len(n.outputs) > 1),
@@ -398,6 +402,31 @@ def _any_behind(node: ir.Node, is_wrong: Callable[[ir.Value], bool]) -> bool:
                     return True
                 todo += reader.outputs if all(constant(x) is not None for x in others) else ()
     return bool(todo)
+
+
+def _is_of_bytes(node: ir.Node) -> bool:
+    """Return True if a node may be given what was quantized, in a graph that quantizes anything.
+
+    OpenVINO computes it in integers: it rounds averages and the limits of a Clip to the scale, and pads an
+    average with the integer 0, whatever the zero point.
+    """
+    if node.graph is None or all(other.op_type != "QuantizeLinear" for other in node.graph):
+        return False
+    todo = [node.inputs[0]]
+    for _ in range(_FAR):
+        if not todo:
+            return False
+        value = todo.pop()
+        maker = None if value is None else value.producer()
+        if maker is not None and maker.op_type == "DequantizeLinear":
+            return True
+        todo += maker.inputs if maker is not None and maker.op_type not in _PRODUCTS else ()
+    return bool(todo)
+
+
+def _is_of_vector(node: ir.Node, opset: int) -> bool:
+    """Return True if the input may be a vector: Abs changes a joined one for its other readers, too."""
+    return len(_shape(node.inputs[0], opset) or (1,)) == 1
 
 
 def _scales_vector(product: ir.Node) -> bool:
