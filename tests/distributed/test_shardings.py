@@ -347,6 +347,7 @@ def test_sections_are_how_a_width_is_taken_apart(nodes, weights, found):
     [
         ("MatMul", [5, 6], (6, 8), {}, 2 * 5 * 8 * 6),
         ("MatMul", ["n", 6], (6, 8), {}, 2 * 8 * 6),
+        ("MatMul", [3, 5, 6], (6, 8), {}, 2 * 3 * 5 * 8 * 6),
         ("Gemm", [5, 6], (8, 6), {"transB": 1}, 2 * 5 * 8 * 6),
         ("Conv", [1, 4, 9, 9], (8, 2, 3, 3), {"group": 2}, 2 * (8 * 7 * 7) * (2 * 3 * 3)),
         ("Add", [5, 6], (6,), {}, 0),

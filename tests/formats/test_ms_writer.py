@@ -128,6 +128,8 @@ def test_functions_and_quantized_weights_are_read(tmp_path):
     assert read.folder == str(tmp_path)
     raw = flatbuffer.Buffer(memoryview(path.read_bytes()), "made.ms", schema.load()).root()
     assert [t["dims"] for t in raw["allTensors"] if t["name"] == "y"] == [(-1,)]  # as the converter has it
+    for tensor in raw["allTensors"]:  # a ValueNode has data, a CNode is computed
+        assert tensor["nodeType"] == (0 if tensor["data"].length else 2), tensor["name"]
 
 
 def test_numbers_and_weights_lie_at_multiples_of_their_size(tmp_path):

@@ -295,6 +295,18 @@ def test_an_output_that_is_an_input_too(build):
     assert one.get_data_to_numpy().tolist() in ((2 * X).tolist(), (-X).tolist())
 
 
+def test_an_output_that_becomes_an_input_is_not_bound_as_before(build, bound):
+    model = build()
+    x, y, z = (Tensor(X, device="gpu:0") for _ in range(3))
+    for _ in range(2):
+        model.predict([x], [y, z])
+    del bound[:]
+    model.predict([y], [y, z])
+    np.testing.assert_array_equal(y.get_data_to_numpy(), 4 * X)
+    np.testing.assert_array_equal(z.get_data_to_numpy(), -2 * X)
+    assert [row[1] for row in bound if row[0] == "bind_output"] == ["z"]
+
+
 def test_free_dimensions(build, bound):
     model = build(FREE)
     for rows in (1, 4):
