@@ -18,7 +18,7 @@ from onnx_ir.passes.common import InlinePass
 from PIL import Image, features
 from tests.fuzz import amplify
 
-from pinnace import Context, DataType, Model, ModelType, Tensor, images
+from pinnace import Context, DataType, Model, ModelType, Tensor, bounds, images
 from pinnace.building.build import build_model as build
 from pinnace.building.opening import inspect_model
 from pinnace.cli import console, inputs
@@ -278,3 +278,7 @@ def test_half_an_avif_is_one_error(kept, tmp_path):
     path.write_bytes(whole[: int(kept * len(whole))])
     with pytest.raises(PinnaceError, match=r"cannot be read|not a picture"):
         images.load(path, (8, 8))
+
+
+def test_a_limit_grows_by_16_for_each_part_of_a_file():
+    assert bounds.of_file(1000, 50) == 1800
