@@ -5,6 +5,7 @@ import onnx
 import pytest
 from tests.converted import same
 
+from pinnace.errors import UnsupportedModelError
 from pinnace.types import ModelType
 
 MODELS = {
@@ -46,3 +47,13 @@ def test_free_dimensions(name, kind, tmp_path):
     random = np.random.default_rng(0)
     requests = [[random.normal(size=shape).astype(np.float32) for shape in each] for each in shapes]
     same(model, tmp_path, *requests, kind=kind)
+
+
+@pytest.mark.parametrize(("first", "second"), [("1", "m"), ("m", "1"), ("2", "3")])
+def test_a_letter_of_two_sizes_is_refused(first, second, tmp_path):
+    """ONNX repeats a dimension of size 1, and a free one may be larger."""
+    text = f"""g (float[2, {first}] x, float[2, {second}] z) => (float[2, 2] y)
+        {{ y = Einsum<equation="ij,kj->ik">(x, z) }}"""
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]>\n{text}').SerializeToString()
+    with pytest.raises(UnsupportedModelError, match="one letter for dimensions of different sizes"):
+        same(model, tmp_path)
