@@ -61,8 +61,8 @@ _FAR = 64
 _PRODUCTS = ("Conv", "Gemm", "MatMul")
 _WINDOWS = "auto_pad dilations kernel_shape pads strides"
 _USES = (
-    _Use("Ceil Cos Exp HardSwish Log Mish Neg PRelu Reciprocal Relu Sigmoid Sign Sin Softsign Sqrt Tanh"),
-    _Use("Clip", wrong=lambda n, _: _is_of_bytes(n)),
+    _Use("Ceil Clip Cos Exp HardSwish Log Mish Neg PRelu Reciprocal Relu Sigmoid Sign Sin Softsign Sqrt "
+         "Tanh"),
     _Use("Abs", wrong=lambda n, opset: _is_of_vector(n, opset)),
     _Use("Erf", wrong=lambda n, _: _is_almost_gelu(n)),
     _Use("Floor", wrong=lambda n, _: _maker(n.inputs[0]) == "Div"),  # a product with the reciprocal
@@ -90,10 +90,9 @@ _USES = (
     _Use("Einsum", "equation", wrong=lambda n, _: len(n.inputs) < 2),
     _Use("Conv", f"{_WINDOWS} group", wrong=lambda n, _: _has_holes_in_one_volume(n)),
     _Use("ConvTranspose", "dilations group kernel_shape output_padding pads strides"),
-    _Use("AveragePool", "auto_pad count_include_pad kernel_shape pads strides",
-         wrong=lambda n, _: _is_of_bytes(n)),
+    _Use("AveragePool", "auto_pad count_include_pad kernel_shape pads strides"),
     _Use("AveragePool", "auto_pad ceil_mode kernel_shape pads strides",
-         wrong=lambda n, _: _may_start_beyond(n) or _is_of_bytes(n)),
+         wrong=lambda n, _: _may_start_beyond(n)),
     _Use("MaxPool", "ceil_mode dilations kernel_shape pads storage_order strides",
          wrong=lambda n, _: len(n.outputs) > 1 or (_has(n, "ceil_mode") and _may_start_beyond(n))),
     _Use("MaxPool", "auto_pad kernel_shape pads strides", wrong=lambda n, _: len(n.outputs) > 1),
@@ -139,7 +138,8 @@ _USES = (
     _Use("Shape", "end start", _ALL),
     _Use("QuantizeLinear", "axis output_dtype", wrong=lambda n, opset: _gains_dimension(n, opset)),
     _Use("DequantizeLinear", "axis", _BYTES | {_T.INT32},
-         wrong=lambda n, opset: _gains_dimension(n, opset) or (sums_of_bytes_overflow() and _overflows(n))),
+         wrong=lambda n, opset: _gains_dimension(n, opset) or _is_rounded_behind(n)
+         or (sums_of_bytes_overflow() and _overflows(n))),
 )  # fmt: skip
 
 OPERATORS = frozenset(name for use in _USES for name in use.names.split())
@@ -404,23 +404,21 @@ def _any_behind(node: ir.Node, is_wrong: Callable[[ir.Value], bool]) -> bool:
     return bool(todo)
 
 
-def _is_of_bytes(node: ir.Node) -> bool:
-    """Return True if a node may be given what was quantized, in a graph that quantizes anything.
+def _is_rounded_behind(node: ir.Node) -> bool:
+    """Return True if an AveragePool or Clip follows a DequantizeLinear, up to a product.
 
-    OpenVINO computes it in integers: it rounds averages and the limits of a Clip to the scale, and pads an
-    average with the integer 0, whatever the zero point.
+    OpenVINO computes both in integers: it rounds averages and the limits of a Clip to the scale, and pads an
+    average with the integer 0, whatever the zero point. What is farther than _FAR values takes the safe way.
     """
-    if node.graph is None or all(other.op_type != "QuantizeLinear" for other in node.graph):
-        return False
-    todo = [node.inputs[0]]
+    todo = [] if constant(node.inputs[0]) is not None else [node.outputs[0]]
     for _ in range(_FAR):
         if not todo:
             return False
-        value = todo.pop()
-        maker = None if value is None else value.producer()
-        if maker is not None and maker.op_type == "DequantizeLinear":
-            return True
-        todo += maker.inputs if maker is not None and maker.op_type not in _PRODUCTS else ()
+        for reader in {use.node for use in todo.pop().uses()}:
+            if reader.op_type in ("AveragePool", "Clip"):
+                return True
+            if reader.op_type not in (*_PRODUCTS, "QuantizeLinear"):
+                todo += reader.outputs
     return bool(todo)
 
 
