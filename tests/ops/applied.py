@@ -10,7 +10,7 @@ from pinnace.engines.onnxruntime.kernel_types import cast_for_kernels
 from pinnace.engines.onnxruntime.rules import rewrite
 from pinnace.ops.builder import LoweringBuilder
 from pinnace.ops.families import find
-from pinnace.program import Dialect, Layout
+from pinnace.program import Dialect, Layout, TypeInfo
 
 
 def results(
@@ -20,13 +20,16 @@ def results(
     *,
     layout: Layout = Layout.NCHW,
     free: bool = False,
+    declared: ir.DataType | None = None,
     **attributes,
 ) -> list[np.ndarray]:
     """The results of a primitive; arrays are inputs of the model, of `free` dimensions if asked for.
 
-    All else is known before the run. Results that a lowering does not give are left out.
+    All else is known before the run. Results that a lowering does not give are left out. `declared` is the
+    type that the file gives the first result.
     """
     b = LoweringBuilder(layout)
+    b.declared = [] if declared is None else [TypeInfo(declared, None)]
     arrays = {f"x{i}": a for i, a in enumerate(given) if isinstance(a, np.ndarray)}
     inputs = {
         n: ir.Value(

@@ -20,6 +20,7 @@ FACTOR = np.linalg.cholesky(POSITIVE)
 CLOSE, SINGLE = {"rtol": 1e-9, "atol": 1e-9}, {"rtol": 2e-6, "atol": 2e-6}
 IN_FLOAT32 = {"Correlate", "LogMatrixDeterminant", "MatrixDeterminant"}
 """What onnxruntime has no kernels of float64 for."""
+OF_FIXED = {"Correlate", "Lstsq", "NuclearNorm"}
 
 
 def run(name: str, *given, **attributes) -> list[np.ndarray]:
@@ -86,10 +87,15 @@ FORMULAS = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("free", [False, True], ids=["fixed", "free"])
 @pytest.mark.parametrize("case", FORMULAS, ids=lambda case: case[0])
-def test_gives_what_numpy_gives(case):
+def test_gives_what_numpy_gives_for_dimensions_that_are(case, free):
     name, given, attributes, *expected = case
-    found = run(name, *given, **attributes)
+    if free and name in OF_FIXED:
+        with pytest.raises(Unsupported, match="all dimensions fixed"):
+            run(name, *given, free=True, **attributes)
+        return
+    found = run(name, *given, free=free, **attributes)
     for result, value in zip(found, expected, strict=False):
         np.testing.assert_allclose(result, value, **(SINGLE if name in IN_FLOAT32 else CLOSE))
 

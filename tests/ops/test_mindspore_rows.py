@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 from tests.ops.applied import results
 
+from pinnace.graph.failures import Unsupported
 from pinnace.program import Dialect
 
 RANDOM = np.random.default_rng(12)
@@ -362,6 +364,32 @@ def test_gives_what_its_formula_gives(name, given, attributes, expected):
     (result,) = results(Dialect.MINDSPORE, name, given, **attributes)
     assert result.shape == np.shape(expected)
     np.testing.assert_allclose(result, expected, atol=1e-6)
+
+
+WHOLE, FLOAT = np.array([-3, 0, 2, 9], np.int32), ir.DataType.FLOAT
+
+
+@pytest.mark.parametrize(("name", "given", "declared", "expected"), [
+    ("ClampScalar", [WHOLE, -0.5, 2.5], FLOAT, [-0.5, 0, 2, 2.5]),
+    ("ClampScalar", [WHOLE, None, 2.5], FLOAT, [-3, 0, 2, 2.5]),
+    ("ClampScalar", [WHOLE, -0.5, None], FLOAT, [-0.5, 0, 2, 9]),
+    ("ClampScalar", [WHOLE, -1, None], ir.DataType.INT32, [-1, 0, 2, 9]),
+    ("ClampTensor", [WHOLE, np.array(-0.5, np.float32), 2.5], FLOAT, [-0.5, 0, 2, 2.5]),
+    ("Range", [0, 3, 2], FLOAT, [0, 2]),
+    ("Range", [0, 100, 1], FLOAT, np.arange(100)),
+    ("Range", [0, 3, 2], ir.DataType.INT32, [0, 2]),
+    ("Range", [np.array(0), np.array(2), np.array(0.5, np.float32)], FLOAT, [0, 0.5, 1, 1.5]),
+])  # fmt: skip
+def test_is_computed_in_the_type_that_the_file_declares(name, given, declared, expected):
+    (result,) = results(Dialect.MINDSPORE, name, given, declared=declared)
+    np.testing.assert_array_equal(result, np.array(expected, declared.numpy()), strict=True)
+
+
+@pytest.mark.parametrize("absent", [(0,), (1,), (0, 1)])
+def test_a_norm_by_numbers_that_are_not_there_is_refused(absent):
+    numbers = [None if i in absent else np.ones(3, np.float32) for i in range(2)]
+    with pytest.raises(Unsupported, match="normalizes by a mean and a variance"):
+        results(Dialect.MINDSPORE, "InstanceNorm", [X, *TALL[:2], *numbers], is_training=False)
 
 
 @pytest.mark.parametrize(("first", "second", "wide"), [

@@ -60,10 +60,26 @@ def test_lstm_has_all_its_weights_in_one_vector(layers, ways, biases):
             ends_h.append(ends[0])
             ends_c.append(ends[1])
         y = np.concatenate(parts, -1)
-    found = run("LSTM", X, h, c, vector[:, None, None], input_size=WIDTH, hidden_size=HIDDEN,
-                num_layers=layers, has_bias=bool(biases), bidirectional=ways == 2)  # fmt: skip
-    for result, expected in zip(found, (y, ends_h, ends_c), strict=False):
-        np.testing.assert_allclose(result, expected, **CLOSE)
+    attributes = {"input_size": WIDTH, "hidden_size": HIDDEN, "num_layers": layers, "has_bias": bool(biases)}
+    for dialect in Dialect:
+        found = results(
+            dialect, "LSTM", [X, h, c, vector[:, None, None]], bidirectional=ways == 2, **attributes
+        )
+        for result, expected in zip(found, (y, ends_h, ends_c), strict=False):
+            np.testing.assert_allclose(result, expected, **CLOSE)
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_lstm_of_lite_has_weights_as_onnx_has_them(started):
+    w, r, b = normal(4, HIDDEN, WIDTH), normal(4, HIDDEN, HIDDEN), normal(4, HIDDEN)
+    h, c = (normal(BATCH, HIDDEN) * started for _ in range(2))
+    y, *ends = lstm(X, h, c, w.reshape(-1, WIDTH), r.reshape(-1, HIDDEN), b.ravel())
+    weights = [part[[0, 3, 1, 2]].reshape(1, 4 * HIDDEN, -1) for part in (w, r, b)]
+    weights[2] = np.concatenate([weights[2][:, :, 0], np.zeros((1, 4 * HIDDEN), np.float32)], -1)
+    found = results(Dialect.LITE, "LSTM", [X, *weights, *([h[None], c[None]] if started else [])])
+    np.testing.assert_allclose(found[0][:, 0], y, **CLOSE)
+    for result, expected in zip(found[1:], ends, strict=True):
+        np.testing.assert_allclose(result[0], expected, **CLOSE)
 
 
 @pytest.mark.parametrize("more", [0.0, 0.75])

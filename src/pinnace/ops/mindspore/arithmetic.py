@@ -348,9 +348,7 @@ def add_n(op: Builder, *items: Value) -> Value:
 @primitive("ClampScalar", "ClampTensor", "ClampMin", "ClipByValue")
 def clamp(op: Builder, x: Tensor, clip_min: Value = None, clip_max: Value = None) -> Value:
     """Max and Min, or Clip where the bounds are numbers; in the type of the result."""
-    wanted = op.result(x)
-    if wanted is not op.dtype(x) and wanted.is_floating_point():
-        x = op.cast(x, wanted)
+    x = op.cast(x, op.result(x))
     if all(bound is None or isinstance(bound, bool | int | float) for bound in (clip_min, clip_max)):
         # A bound that is left out is the largest finite number: infinities would become that.
         ends = (-math.inf, math.inf) if op.dtype(x).is_floating_point() else (None, None)

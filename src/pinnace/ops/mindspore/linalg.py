@@ -41,7 +41,7 @@ def flipped(op: Builder, x: Tensor) -> Tensor:
 def _free_pairs(op: Builder, count: Value) -> Value:
     rows = counting(op, count)
     pairs = op.NonZero(op.Less(op.Unsqueeze(rows, [1]), rows))
-    return [op.Squeeze(part, [0]) for part in op.ops("Split", 2, pairs, [1, 1], axis=0)]
+    return [op.Gather(pairs, i) for i in (0, 1)]
 
 
 def _cross(op: Builder, factors: Value, place: int) -> Tensor:
