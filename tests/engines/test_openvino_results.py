@@ -211,6 +211,7 @@ def test_each_request_has_its_threads_and_no_activation_is_rounded(threads, requ
         (17, "u = Reshape(x, s) q = Transpose <perm = [0,2,1,3]> (u) t = Transpose <perm = [0,1,3,2]> (q) "
              "a = MatMul(q, t) p = Softmax(a) y = MatMul(p, q)"),
         (17, "u = Reshape(x, s) a = MatMul(u, k) y = Mul(a, one)"),
+        (17, "u = Reshape(x, s) y = PRelu(u, k)"),
         (21, "g = GroupNormalization <num_groups = 2> (x, k, k) a = Abs(x) y = Add(g, a)"),
         (21, "g = GroupNormalization <num_groups = 2> (x, k, k) a = Sigmoid(g) y = Mul(g, a)"),
         (17, "r = Reshape(x, all) v = Concat <axis = 0> (r, r) a = Abs(v) y = Sub(a, v)"),

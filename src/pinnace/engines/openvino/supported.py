@@ -61,8 +61,8 @@ _FAR = 64
 _PRODUCTS = ("Conv", "Gemm", "MatMul")
 _WINDOWS = "auto_pad dilations kernel_shape pads strides"
 _USES = (
-    _Use("Ceil Clip Cos Exp HardSwish Log Mish Neg PRelu Reciprocal Relu Sigmoid Sign Sin Softsign Sqrt "
-         "Tanh"),
+    _Use("Ceil Clip Cos Exp HardSwish Log Mish Neg Reciprocal Relu Sigmoid Sign Sin Softsign Sqrt Tanh"),
+    _Use("PRelu", wrong=lambda n, opset: _seems_of_channels(n, opset)),
     _Use("Abs", wrong=lambda n, opset: _is_of_vector(n, opset)),
     _Use("Erf", wrong=lambda n, _: _is_almost_gelu(n)),
     _Use("Floor", wrong=lambda n, _: _maker(n.inputs[0]) == "Div"),  # a product with the reciprocal
@@ -317,6 +317,12 @@ def _adds_dimensions(node: ir.Node, opset: int) -> bool:
             shape = _shape(other, opset)
             return shape is None or len(shape) < len(known.shape)
     return False
+
+
+def _seems_of_channels(prelu: ir.Node, opset: int) -> bool:
+    """Return True if slopes for the last dimension are taken for those of as many channels."""
+    slopes, given = _shape(prelu.inputs[1], opset), _shape(prelu.inputs[0], opset)
+    return slopes is None or (len(slopes) == 1 and slopes != (1,) and (given is None or len(given) != 2))
 
 
 def _omits_rounding(node: ir.Node) -> bool:
