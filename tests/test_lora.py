@@ -263,7 +263,17 @@ def test_weights_without_names_are_found_by_their_nodes(tmp_path: Path) -> None:
         {name.replace("block.0.to_q.weight", "onnx::MatMul_7"): w for name, w in WEIGHTS.items()},
     )
     proto = onnx.load(path)
-    proto.graph.node[0].name = "/block.0/to_q/MatMul"
+    module, (product, *rest) = "/block.0/to_q", proto.graph.node
+    product.name, product.input[0] = f"{module}/MatMul_1", "turned"
+    before = [
+        helper.make_node("Reshape", ["x", "sizes"], ["same"], name=f"{module}/Reshape"),
+        helper.make_node("Identity", ["eye"], ["computed"], name=f"{module}/Identity"),
+        helper.make_node("MatMul", ["same", "computed"], ["turned"], name=f"{module}/MatMul"),
+    ]
+    del proto.graph.node[:]
+    proto.graph.node.extend([*before, product, *rest])
+    arrays = {"sizes": np.array([2, 32]), "eye": np.eye(32, dtype=np.float32)}
+    proto.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in arrays.items())
     onnx.save(proto, path)
     model = opened(path)
     given = {"block.0.to_q": pairs()["block.0.to_q"]}

@@ -12,6 +12,7 @@ from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 
 openvino = pytest.importorskip("openvino")
+opset = pytest.importorskip("openvino.opset13")
 
 MODELS = {
     "convolution": ("1,32,14,14", "32,32,3,3", "h = Conv <pads = [1, 1, 1, 1]> (x, w, b) y = Clip(h)"),
@@ -83,3 +84,23 @@ def test_what_a_plan_keeps_in_float32_is_computed_in_it(name):
             error = np.linalg.norm(got - wanted) / np.linalg.norm(wanted)
             # Roundings to float16 are 2e-4 on average, to bfloat16 2e-3; float32 sums in another order.
             assert error < 1e-5 if kept else error > 1e-4
+
+
+def test_constants_in_halves_alone_are_kept_in_them():
+    from pinnace.engines.openvino.precision import keep_halves
+
+    x, given = opset.parameter([4, 64], np.float32), opset.parameter([64, 64], np.float16)
+    halves, integers = (opset.constant(np.ones((64, 64), kind)) for kind in (np.float16, np.int8))
+    y, wide = x, [opset.convert(weight, "f32") for weight in (halves, given, integers)]
+    for weight in wide:
+        y = opset.matmul(y, weight, False, False)
+    model = openvino.Model([y], [x, given])
+    keep_halves(model)
+    assert ["decompression_0" in weight.get_rt_info() for weight in wide] == [True, False, False]
+    compiled = openvino.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    kinds = [
+        node.get_output_element_type(0).get_type_name()
+        for node in compiled.get_runtime_model().get_ops()
+        if node.get_rt_info()["layerType"] == "Const" and list(node.get_output_shape(0)) == [64, 64]
+    ]
+    assert sorted(kinds) == ["f16", "f32"]

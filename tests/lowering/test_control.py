@@ -85,6 +85,30 @@ def test_an_assignment_on_one_side_holds_after_the_if():
     np.testing.assert_array_equal(p.run(model, A, number(0))[0], 10 - A)
 
 
+@pytest.mark.parametrize(("n", "wanted"), [(1, A * A + A), (0, -A * A)])
+def test_a_result_that_may_be_a_tensor_follows_what_is_written_to_it(n, wanted):
+    same, no = p.function("yes", {"v": p.VECTOR}, "v"), p.function("no", {"v": p.VECTOR}, "w", "w = Neg v")
+    (result,) = p.computed(p.program(written_after("x", "y"), same, no), A, number(n))
+    np.testing.assert_array_equal(result, wanted)
+
+
+@pytest.mark.parametrize(("n", "wanted"), [(1, A * A + A), (0, A * A)])
+def test_what_is_written_to_a_result_is_written_to_the_tensor_that_it_is(n, wanted):
+    same, no = p.function("yes", {"v": p.VECTOR}, "v"), p.function("no", {"v": p.VECTOR}, "w", "w = Neg v")
+    (result,) = p.computed(p.program(written_after("y", "x"), same, no), A, number(n))
+    np.testing.assert_array_equal(result, wanted)
+
+
+def written_after(target, result):
+    """y = yes(x) if n > 0 else no(x), then target += a; returns the result."""
+    return p.function(
+        "main", {"a": p.VECTOR, "n": p.NUMBER}, "out", "x = Mul a a", "more = Greater n zero",
+        "f = Switch more yes no", "y = call f x", "s = UpdateState u y",
+        f"set = InplaceAddExt {target} a once s", "s2 = UpdateState s set", f"out = Depend {result} s2",
+        zero=ZERO, once=1,
+    )  # fmt: skip
+
+
 LAST = {"last": (-1,), "second": (1,), "keep": False}
 WIDER = p.function("no", {"v": p.VECTOR}, "w", "w = ExpandDims v front", front=0)
 SQUARED = p.function("yes", {"v": p.VECTOR}, "w", "w = Mul v v")

@@ -109,8 +109,6 @@ def seen_from_outside(
     Tensors that it creates are replaced by their last values, and removed from the memory.
     """
     own = {*inputs, *(output for node in nodes for output in node.outputs)}
-    if own.isdisjoint(effects.memory):
-        return value, effects
     b.memory.effects = effects
     leaves = [
         b.memory.read(v) if isinstance(v, ir.Value) and b.memory.root(v) in own else v for v in flatten(value)

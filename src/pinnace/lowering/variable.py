@@ -57,11 +57,11 @@ def modules_of(graph: Program | ir.Model) -> dict[str, str]:
     found = {name.removesuffix(".weight"): name for name in weights_of(graph)}
     if isinstance(graph, ir.Model):
         for node in graph.graph:
-            if node.op_type in _USES and node.name and node.name.startswith("/") and len(node.inputs) > 1:
+            if node.op_type in _USES and (node.name or "").startswith("/") and len(node.inputs) > 1:
                 weight = node.inputs[1]
-                module = node.name[1:].rpartition("/")[0].replace("/", ".")
-                if module and weight is not None and weight.is_initializer() and weight.name:
-                    found.setdefault(module, weight.name)
+                if weight is not None and weight.is_initializer():
+                    module = (node.name or "")[1:].rpartition("/")[0].replace("/", ".")
+                    found.setdefault(module, weight.name or "")
     return found
 
 

@@ -62,16 +62,17 @@ class OnnxruntimeExecutable:
         self.info = {**interface.info, "engine": session.NAME, "precision": precision}
         ports = (*interface.inputs, *interface.outputs)
         kinds = {*(p.dtype for p in ports), *(DataType.from_numpy(value.dtype) for value in first_state)}
-        fixed = not any(is_free(p.shape) for p in ports)
         if (target.device != "cpu" or target.simulates) and DataType.STRING not in kinds:
             self._kind: type[_OrtExecution] = _DeviceExecution
         elif DataType.BFLOAT16 in kinds:
             self._kind = _ValueExecution
-        elif fixed and DataType.STRING not in kinds and not interface.states:
+        elif DataType.STRING in kinds or interface.states:
+            self._kind = _OrtExecution
+        elif any(is_free(p.shape) for p in ports):
+            self._kind = _FreeExecution
+        else:
             tiny = all(_size(port) <= _TINY for port in ports)
             self._kind = _CopyingExecution if tiny else _BoundExecution
-        else:
-            self._kind = _OrtExecution if DataType.STRING in kinds or interface.states else _FreeExecution
         self.writes_free = self._kind is _FreeExecution
         self.takes_device_memory = self._kind is _DeviceExecution
 
