@@ -112,6 +112,19 @@ def test_an_engine_that_fails_leaves_the_rule(path, figures, monkeypatch):
     assert engine_and_why(path) == ("onnxruntime", "by rule: it is small; not measured: no memory")
 
 
+def test_an_engine_with_other_results_is_not_kept(path, figures, monkeypatch):
+    """OpenVINO takes slopes for the last dimension for those of channels; here nothing keeps it from that."""
+    text = "g (float[1,4,2,4] x) => (float[1,4,2,4] y) { n = Neg(x) k = Constant <value = float[4] "
+    text = f'<ir_version: 8, opset_import: ["" : 17]> {text}{{0.1, 2.0, 3.0, 40.0}}> () y = PRelu(n, k) }}'
+    onnx.save(onnx.parser.parse_model(text), path)
+    monkeypatch.setattr("pinnace.engines.openvino.conversion.unsupported", lambda _: [])
+    figures["openvino"] = 0.1
+    keep(path)
+    engine, why = engine_and_why(path)
+    assert engine == "onnxruntime"
+    assert why.startswith("measured when it was kept: openvino's results differ from onnxruntime's by ")
+
+
 def test_nothing_is_measured_where_both_engines_would_not_fit(path, figures, monkeypatch):
     figures["openvino"] = 0.1
     monkeypatch.setattr("pinnace.building.background.usable_memory", lambda: 4 * path.stat().st_size)
