@@ -590,6 +590,23 @@ def test_failures_at_the_start_are_those_of_the_process(tmp_path, monkeypatch, d
         DataParallel(free, on_ascend())
 
 
+_LATE = "import json, os, sys; os.write(json.loads(sys.argv[1])['stderr'], b'it is late'); os.abort()"
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_processes_write_to_stderr_where_there_is_one(free, monkeypatch, capfd, is_open):
+    def closed(descriptor):
+        raise OSError(errno.EBADF, f"{descriptor} is closed")
+
+    monkeypatch.setattr(processes, "_CHILD", _LATE)
+    if not is_open:
+        monkeypatch.setattr(os, "dup", closed)
+    with pytest.raises(DeviceUnavailableError, match="killed by SIGABRT"):
+        DataParallel(free, on_ascend(), device_ids=[0])
+    monkeypatch.undo()
+    assert ("it is late" in capfd.readouterr().err) is is_open
+
+
 def test_long_things_are_told(tmp_path, monkeypatch):
     """Options of a megabyte go to the process, and user info of a megabyte comes back; or it has died."""
     nodes = [helper.make_node("Neg", ["x"], ["y"], name="last")]
