@@ -322,13 +322,22 @@ def check(ranks, folder, strategy, models, shapes=None):
         assert answer["error"] <= TOLERANCE, answer
 
 
-def test_ranks_do_not_draw_at_random(tmp_path):
+@pytest.mark.parametrize(
+    ("node", "draws"),
+    [
+        (op("Dropout", "a half training", "b"), True),
+        (op("Dropout", "a none training", "b"), False),
+        (op("Dropout", "a half", "b"), False),
+        (op("RandomUniformLike", "a", "b"), True),
+        (op("RandomUniformLike", "a", "b", seed=1.0), False),
+    ],
+)
+def test_ranks_do_not_draw_at_random(tmp_path, node, draws):
     """As a model does that was exported for training: then each rank would drop other elements."""
     numbers = {"half": np.array(0.5, np.float32), "none": np.array(0, np.float32), "training": np.array(True)}
     weights = (W1, W2, *(numpy_helper.from_array(number, name) for name, number in numbers.items()))
-    for ratio in ("half", "none"):
-        write(tmp_path, ratio, [FIRST, op("Dropout", f"a {ratio} training", "b"), LAST], weights)
-    with pytest.raises(UnsupportedModelError, match="each rank would draw other numbers"):
-        shard(tmp_path / "half.onnx", 2, tmp_path, "tensor")
-    assert shard(tmp_path / "half.onnx", 2, tmp_path, "pipeline")
-    assert shard(tmp_path / "none.onnx", 2, tmp_path, "tensor")
+    write(tmp_path, "drawn", [FIRST, node, LAST], weights)
+    if draws:
+        with pytest.raises(UnsupportedModelError, match="each rank would draw other numbers"):
+            shard(tmp_path / "drawn.onnx", 2, tmp_path, "tensor")
+    assert shard(tmp_path / "drawn.onnx", 2, tmp_path, "pipeline" if draws else "tensor")

@@ -195,7 +195,7 @@ def _check_random(model: ir.Model, name: str) -> None:
 def _draws(node: ir.Node) -> bool:
     """Return True if a node draws at random. Dropout does so for training, unless its ratio is 0."""
     if node.op_type == "Dropout" and len(node.inputs) > 2:
-        numbers = [array(value) for value in node.inputs[1:3]]
+        numbers = [array(value) for value in node.inputs[1:]]
         return all(one is None or bool(one) for one in numbers)
     return node.op_type in _RANDOM and "seed" not in node.attributes
 
