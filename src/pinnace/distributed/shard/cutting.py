@@ -283,13 +283,12 @@ def _common(
 
 
 def _fold(model: ir.Model) -> None:
-    """Write sizes that the graph computes from fixed shapes as constants."""
+    """Write sizes that the graph computes from fixed shapes as constants, and leave their nodes unread."""
     b = Editor(model, "%known")
-    for node in list(model.graph):
-        known = shape_data.exact(node.outputs[0]) if len(node.outputs) == 1 else None
-        if known is not None and not node.outputs[0].is_graph_output():
-            node.outputs[0].replace_all_uses_with(b.constant(known))
-            model.graph.remove(node, safe=True)
+    for value in [output for node in model.graph for output in node.outputs]:
+        known = shape_data.exact(value)
+        if known is not None and not value.is_graph_output():
+            value.replace_all_uses_with(b.constant(known))
     b.finish()
 
 
