@@ -22,6 +22,7 @@ from pinnace import formats  # noqa: E402
 from pinnace.distributed import executable, world  # noqa: E402
 from pinnace.distributed.comparison import (  # noqa: E402
     compare_partitions,
+    fingerprint,
     match_ranks,
     record_of,
     rehearse,
@@ -406,6 +407,20 @@ def test_files_of_other_ranks_are_suspected():
     assert "ranks 0 and 1 have the same file" in suspicion(["m", "m"], ["a", "a"])
     for turned in (["/m/Matmul1.mindir", "/m/Matmul0.mindir"], ["/rank_1/m.mindir", "/rank_0/m.mindir"]):
         assert f"rank 0 has {turned[0]}, rank 1 has {turned[1]}" in suspicion(turned, ["a", "b"])
+
+
+def test_files_that_differ_in_length_or_a_long_stretch_have_other_fingerprints(tmp_path):
+    length = 1 << 20
+    stretches = [(0, 1), (length // 2, length // 64), (length - 1, 1)]
+    contents = [bytes(length), bytes(length + 1)]
+    contents += [bytes(start) + b"1" * count + bytes(length - start - count) for start, count in stretches]
+    for number, content in enumerate(contents):
+        (tmp_path / f"{number}").write_bytes(content)
+    own = Source.of_buffer(b"model", tmp_path)
+    found = [fingerprint(Source.of_buffer(content), ()) for content in contents]
+    found += [fingerprint(own, [f"{number}"]) for number in range(len(contents))]
+    assert len(set(found)) == 2 * len(contents)
+    assert fingerprint(Source.of_buffer(contents[0]), ()) == found[0]
 
 
 @pytest.mark.parametrize(("contents", "warned"), [("ab", False), ("aa", True)])

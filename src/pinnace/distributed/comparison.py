@@ -160,8 +160,9 @@ def fingerprint(source: Source, files: Sequence[str]) -> str:
         data = source.bytes_of(file)
         found.update(len(data).to_bytes(8, "little"))
         step = max(_SAMPLE, len(data) // _SAMPLES)
-        for start in (*range(0, len(data), step), max(0, len(data) - _SAMPLE)):
+        for start in range(0, len(data), step):
             found.update(data[start : start + _SAMPLE])
+        found.update(data[-_SAMPLE:])
     return found.hexdigest()
 
 

@@ -169,7 +169,7 @@ def _watched(started: Sequence[subprocess.Popen[str]], show: Print) -> int:
 
 def _status(process: subprocess.Popen[str]) -> int:
     code = process.returncode
-    return code if code is None or code >= 0 else 128 - code
+    return code if code >= 0 else 128 - code
 
 
 def _end(started: Sequence[subprocess.Popen[str]]) -> None:

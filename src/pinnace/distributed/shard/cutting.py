@@ -304,8 +304,8 @@ def _share(model: ir.Model, whole: int, ranks: int, why: list[str]) -> RankShare
 
 def _weight_bytes(model: ir.Model) -> int:
     read = {v for node in ir.traversal.RecursiveGraphIterator(model.graph) for v in node.inputs}
-    weights = (v for v in model.graph.initializers.values() if v in read and v.const_value is not None)
-    return sum(v.const_value.nbytes for v in weights if v.const_value is not None)
+    weights = (v.const_value for v in model.graph.initializers.values() if v in read)
+    return sum(weight.nbytes for weight in weights if weight is not None)
 
 
 def _sent(node: ir.Node, ranks: int) -> float:
