@@ -29,13 +29,13 @@ from pinnace.distributed.comparison import (  # noqa: E402
     suspicion,
 )
 from pinnace.distributed.groups import group_of, groups_of  # noqa: E402
-from pinnace.distributed.plan import Collective, Partition  # noqa: E402
+from pinnace.distributed.plan import Collective, Partition, Plan, RankPart, Segment  # noqa: E402
 from pinnace.distributed.rendezvous import of_environment, of_rank_table  # noqa: E402
 from pinnace.distributed.segments import reads, split  # noqa: E402
 from pinnace.lowering.graph import compilable, has_collectives  # noqa: E402
 from pinnace.options.settings import Settings  # noqa: E402
 from pinnace.options.target import Target  # noqa: E402
-from pinnace.types import DataType, Port  # noqa: E402
+from pinnace.types import DataType, Interface, Port  # noqa: E402
 from pinnace.weights.source import Source  # noqa: E402
 
 DATA = Path(__file__).parents[1] / "data" / "distributed"
@@ -133,6 +133,25 @@ def test_what_ranks_cannot_exchange_is_refused_before_they_meet(changes, reason)
     )
     with pytest.raises(UnsupportedModelError, match=reason):
         executable.join(part, Target(), Settings(), "")
+
+
+def test_the_engines_of_all_segments_are_profiled_and_closed():
+    closed, nothing = [], Interface((), (), (), {})
+    segments = [
+        SimpleNamespace(
+            info={},
+            profile=lambda number=number: [[f"step {number} of run {run}"] for run in range(2)],
+            close=lambda number=number: closed.append(number),
+        )
+        for number in range(2)
+    ]
+    plan = Plan(Partition(), (Segment(nothing), Segment(nothing)), {})
+    ranks = SimpleNamespace(rank=0, size=1, name="none", watchdog=None)
+    made = executable.DistributedExecutable(RankPart("m", plan, nothing, [], segments), ranks, {})
+    runs = made.profile()
+    assert runs == [[f"step {number} of run {run}" for number in range(2)] for run in range(2)]
+    made.close()
+    assert closed == [0, 1]
 
 
 _ATTRIBUTES = {"group": "pair", "ranks": (1, 0), "op": "max", "root": 1, "to": (1,), "source": (0, 1)}
