@@ -110,11 +110,10 @@ class SocketLink:
 
     def all_reduce(self, group: Ranks, x: Array, out: Array, op: str) -> None:
         own, result, count = x.reshape(-1), out.reshape(-1), len(group)
-        if count == 1 or x.nbytes <= _SMALL:
+        if x.nbytes <= _SMALL:
             self._reduced(group, lambda _: own, result, op)
             return
-        ends = [own.size * number // count for number in range(count + 1)]
-        parts = [slice(*ends[number : number + 2]) for number in range(count)]
+        parts = [slice(own.size * n // count, own.size * (n + 1) // count) for n in range(count)]
         mine = parts[group.index(self._rank)]
         self._reduced(group, lambda number: own[parts[number]], result[mine], op)
         self._swap(group, lambda _: result[mine], lambda number: result[parts[number]])
