@@ -226,17 +226,17 @@ def test_comparisons_of_free_sizes_are_left_to_the_run(tmp_path):
 
 
 def test_sizes_of_fixed_shapes_are_constants_and_those_of_outputs_stay(tmp_path):
-    sizes = [op("Shape", "x", "n"), op("Gather", "n first", "rows"), op("Concat", "rows rest", "dims", axis=0)]
+    sizes = [op("Shape", "x", "s"), op("Gather", "s first", "n"), op("Concat", "n rest", "dims", axis=0)]
     nodes = [FIRST, *sizes, op("Reshape", "a dims", "r"), op("Reshape", "r flat", "b"), LAST]
     weights = (W1, W2, ints("first", 0), ints("rest", 2, 32), ints("flat", 3, 64))
-    outputs = (Y, of("rows", [1], TensorProto.INT64))
+    outputs = (Y, of("n", [1], TensorProto.INT64))
     write(tmp_path, "sizes", nodes, weights, outputs=outputs)
     shard(tmp_path / "sizes.onnx", 2, tmp_path, "tensor")
     part = onnx.load(tmp_path / "sizes_0.onnx", load_external_data=False)
     kinds = {node.op_type for node in part.graph.node}
     assert not {"Shape", "Concat"} & kinds
     assert "Gather" in kinds
-    assert [output.name for output in part.graph.output] == ["y", "rows"]
+    assert [output.name for output in part.graph.output] == ["y", "n"]
 
 
 PIPELINE = {
