@@ -109,6 +109,7 @@ NAN = np.array([np.nan, 1, np.nan, 2], np.float32)
 FAR = np.array([1e30, -1e30, 3e5, 1e-30, 7e-42], np.float32)
 LARGEST = pooled(X, (3, 2), np.max)
 CUBE = pooled(X[:, None], (2, 3, 2), np.max)
+SHARES = np.exp(MATRIX) / np.exp(MATRIX).sum(1, keepdims=True)
 ANY_SHAPE = [
     ("Cummax", [BEST], {"axis": 0}, np.maximum.accumulate(BEST), last_of(np.maximum.accumulate(BEST), BEST)),
     ("Cummin", [BEST.T], {"axis": -1},
@@ -209,6 +210,10 @@ ANY_SHAPE = [
     ("SmoothL1Loss", [MATRIX, 2 * MATRIX, 0.5, "mean"], {},
      np.where(abs(MATRIX) < 0.5, MATRIX**2, abs(MATRIX) - 0.25).mean()),
     ("Sinc", [MATRIX], {}, np.sinc(MATRIX)),
+    ("MoeGatingTopKSoftmax", [MATRIX, np.array([False, True, False, False]), 3], {},
+     -np.sort(-SHARES)[:, :3],
+     np.where([[False], [True], [False], [False]], 5, np.argsort(-SHARES)[:, :3]),
+     np.arange(12).reshape(3, 4).T),
     ("Sinc", [np.array([0.0, 1.0, 0.5], np.float32)], {}, [1, 0, 2 / np.pi]),
     ("Logit", [np.array([0.1, 0.3, 0.7, 0.9], np.float32), 0.2], {},
      [np.log(p / (1 - p)) for p in (0.2, 0.3, 0.7, 0.8)]),

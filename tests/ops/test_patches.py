@@ -52,7 +52,8 @@ def test_windows_are_columns(kernel, stride, dilation, padding, free):
 
 @pytest.mark.parametrize(("kernel", "stride", "dilation", "padding"), WINDOWS)
 @pytest.mark.parametrize("form", ["apart", "flat", "of one image"])
-def test_columns_are_summed_up_to_an_image(kernel, stride, dilation, padding, form):
+@pytest.mark.parametrize("free", [False, True], ids=["fixed", "free"])
+def test_columns_are_summed_up_to_an_image(kernel, stride, dilation, padding, form, free):
     given = columns(IMAGE, kernel, stride, dilation, padding)
     places = columns(np.arange(72.0).reshape(1, 1, 9, 8) + 1, kernel, stride, dilation, padding)[0, 0].astype(
         int
@@ -63,7 +64,7 @@ def test_columns_are_summed_up_to_an_image(kernel, stride, dilation, padding, fo
     flat = given.reshape(2, -1, given.shape[-1])
     x = {"apart": given, "flat": flat, "of one image": flat[0]}[form]
     (found,) = results(Dialect.MINDSPORE, "Col2Im", [x, (9, 8)], kernel_size=kernel, stride=stride,
-                       dilation=dilation, padding=padding)  # fmt: skip
+                       dilation=dilation, padding=padding, free=free)  # fmt: skip
     expected = expected[..., 1:].reshape(2, 3, 9, 8)
     np.testing.assert_allclose(
         found, expected[0] if form == "of one image" else expected, rtol=1e-5, atol=1e-5
