@@ -75,7 +75,10 @@ def test_crop(axis, offsets, cut):
     np.testing.assert_array_equal(run("Crop", [x, like], axis=axis, offsets=offsets), x[cut])
 
 
-@pytest.mark.parametrize(("bits", "step", "last"), [(4, 0.2, 15), (8, 3 / 255, 255), (0, 3 / 255, 255)])
+@pytest.mark.parametrize(
+    ("bits", "step", "last"),
+    [(4, 0.2, 15), (8, 3 / 255, 255), (0, 3 / 255, 255), (2, 1, 3), (16, 3 / 65535, 65535)],
+)
 def test_steps_between_two_bounds(bits, step, last):
     x, low, high = (
         np.linspace(-2, 3, 23, dtype=np.float32),
@@ -86,6 +89,12 @@ def test_steps_between_two_bounds(bits, step, last):
     expected = (np.floor(np.clip(x / step + zero, 0, last) + 0.5) - zero) * step
     given = run("FakeQuantWithMinMaxVars", [x, low, high], num_bits=bits)
     np.testing.assert_allclose(given, expected, atol=1e-6)  # some steps of float32
+
+
+@pytest.mark.parametrize("bits", [1, 17])
+def test_steps_of_too_few_or_too_many_bits_are_refused(bits):
+    with pytest.raises(Unsupported, match=f"quantizes to {bits} bits"):
+        run("FakeQuantWithMinMaxVars", [MATRIX, ROW[:1], ROW[2:3]], num_bits=bits)
 
 
 @pytest.mark.parametrize(

@@ -211,7 +211,7 @@ def attention_for_inference(
         lengths = actual_seq_lengths  # of the keys: there is one query
         if mask is not None and op.rank(mask) < 4:
             # (batch, keys) or (batch, 1, keys): all heads and the one query alike.
-            masking = masking.but(attn_mask=op.reshape(mask, [op.dim(mask, 0), 1, 1, op.dim(mask, -1)]))
+            masking = masking.but(attn_mask=op.reshape(mask, [op.dim(mask, 0), 1, 1, -1]))
     layout = _Layout.of(masking.input_layout, num_heads)
     q, k, v = _qkv(op, layout, query, *key, *value)
     scores = _shifted(op, _scores(op, q, k) * masking.scale_value, pse_shift)
