@@ -126,6 +126,7 @@ def test_parts_of_data_parallel_are_spans_below_one(traced, written, monkeypatch
         runs = [run for run in spans if run.name == "pinnace.run"]
         assert len(runs) == sum(one.name == "pinnace.queue" for one in spans) == 2
         assert span.end_time == max(run.end_time for run in runs)
+        assert span.status.is_unset
 
         tracing.uninstrument()
         with pytest.raises(pinnace.DataMismatchError):
