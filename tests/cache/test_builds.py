@@ -425,7 +425,7 @@ def test_builders_that_are_killed_leave_nothing_and_hinder_nobody(cache, tmp_pat
     weight = make_model(path, outputs=20_000)
     for delay in (0.0, 0.02, 0.05, 0.1):
         builder = build_elsewhere(path, tmp_path / "out.npy")
-        assert builder.stdout.readline().startswith("compiling")
+        builder.stdout.readline()  # it compiles; or it finds what the one before wrote in time, and ends
         time.sleep(delay)
         builder.kill()
         builder.wait()
