@@ -90,23 +90,17 @@ def triangle(
 
 @primitive("FillDiagonal")
 def fill_diagonal(op: Builder, x: Tensor, fill_value: Value, wrap: bool = False) -> Value:
-    if op.rank(x) == 2 and None in op.shape(x):
+    if op.rank(x) == 2:
         rows, columns = (counting(op, op.dim(x, i)) for i in range(2))
         if wrap:
             rows = op.Mod(rows, op.Size(columns) + 1)
         mask = op.Equal(op.Unsqueeze(rows, [1]), columns)
     else:
-        mask = op.constant(_diagonal_mask(op.static_shape(x), wrap))
+        shape = op.static_shape(x)
+        places = np.zeros(room(*shape), np.bool_)
+        places[np.diag_indices(min(shape), len(shape))] = True
+        mask = op.constant(places)
     return op.Where(mask, beside(op, fill_value, x), x)
-
-
-def _diagonal_mask(shape: tuple[int, ...], wrap: bool) -> npt.NDArray[np.bool_]:
-    mask = np.zeros(room(*shape), np.bool_)
-    if len(shape) > 2:
-        mask[np.diag_indices(min(shape), len(shape))] = True
-    else:
-        np.fill_diagonal(mask, True, wrap=wrap)
-    return mask
 
 
 _Align = Literal["RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT"]

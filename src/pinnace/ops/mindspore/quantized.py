@@ -12,17 +12,18 @@ from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.ops.mindspore.linalg import flipped
 from pinnace.ops.mindspore.math import is_integer
-from pinnace.ops.table import Arguments, Dtype, Ints, Tensor, primitive, primitives
+from pinnace.ops.table import Arguments, Dtype, Tensor, primitive, primitives
 from pinnace.ops.values import FLOAT, FLOAT16, INT8, INT64, UINT8, Value
 
 
-def _nudged(op: Builder, x: Tensor, low: Tensor, high: Tensor, levels: Ints) -> Value:
-    """On the grid of `levels` between two bounds, moved so that zero is on the grid."""
-    first, last = [op.like(n, x) for n in levels]
-    scale = (high - low) / (last - first)
-    zero = first - low / scale
-    zero = op.Floor(op.Min(op.Max(zero, first), last) + 0.5)
-    bottom, top = [(n - zero) * scale for n in (first, last)]
+def _nudged(op: Builder, x: Tensor, low: Tensor, high: Tensor, bits: int, narrow: bool) -> Value:
+    """On the grid of so many bits between two bounds, less a step if narrow, moved so that zero is on it."""
+    if not 2 <= bits <= 16:
+        raise Unsupported(f"quantizes to {bits} bits, but 2 to 16 are supported")
+    last = op.like((1 << bits) - 1 - int(narrow), x)
+    scale = (high - low) / last
+    zero = op.Floor(op.Min(op.Max(-low / scale, 0.0), last) + 0.5)
+    bottom, top = -zero * scale, (last - zero) * scale
     inside = op.Min(op.Max(x, bottom), top)
     steps = op.Floor((inside - bottom) / scale + 0.5)
     return steps * scale + bottom
@@ -34,19 +35,12 @@ def _for_channels(op: Builder, bounds: Tensor, x: Tensor, axis: int) -> Tensor:
     return op.reshape(bounds, [-1 if i == axis else 1 for i in range(op.rank(x))])
 
 
-def _levels(bits: int, symmetric: bool, narrow: bool) -> tuple[int, int]:
-    if not 2 <= bits <= 16:
-        raise Unsupported(f"quantizes to {bits} bits, but 2 to 16 are supported")
-    first = -(1 << (bits - 1)) if symmetric else 0
-    return first + int(narrow), first + (1 << bits) - 1
-
-
 @primitive("FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel")
 def fake_quant_with_bounds(
     op: Builder, x: Tensor, low: Tensor, high: Tensor, *, num_bits: int = 8, narrow_range: bool = False
 ) -> Value:
     """Clip to the bounds, Floor of steps, and back; channels are the last dimension."""
-    return _nudged(op, x, low, high, _levels(num_bits, False, narrow_range))
+    return _nudged(op, x, low, high, num_bits, narrow_range)
 
 
 @primitive("DynamicQuantExt")
@@ -98,7 +92,7 @@ def _fake_quant_per_layer(
     high = op.Max(-low, high) if symmetric else high
     low = -high if symmetric else low
     low, high = [_for_channels(op, v, x, channel_axis) if per_channel else v for v in (low, high)]
-    return _nudged(op, x, low, high, _levels(num_bits, symmetric, narrow_range))
+    return _nudged(op, x, low, high, num_bits, narrow_range)
 
 
 class QuantizedProduct(Arguments):
