@@ -53,6 +53,15 @@ def test_attention(engine, layout, result, kv_heads, kind):
     np.testing.assert_allclose(y, LAYOUTS[result](attended(q, k, v, 0.3, hidden)), **CLOSE)
 
 
+def test_attention_whose_numbers_are_left_out():
+    q, k, v = arrays(9, (2, 4, 3, 8), (2, 4, 5, 8), (2, 4, 5, 8))
+    hidden = np.arange(5) > np.arange(3)[:, None] + np.zeros((2, 1, 1))
+    query, key, value = map(LAYOUTS["BSH"], (q, k, v))
+    given = {"query": query, "key": key, "value": value, "atten_mask": hidden}
+    (y,) = ran("PromptFlashAttention", given, num_heads=4)
+    np.testing.assert_allclose(y, LAYOUTS["BSH"](attended(q, k, v, 1.0, hidden)), **CLOSE)
+
+
 @pytest.mark.parametrize("opset", [13, 14, 17, 18])
 @pytest.mark.parametrize("dtype", [bool, np.int8, np.uint8, np.float16])
 @pytest.mark.parametrize("rank", [2, 3, 4])
