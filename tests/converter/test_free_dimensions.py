@@ -51,7 +51,10 @@ def test_resize_of_free_sizes(form, kind, tmp_path):
         sizes = Concat<axis=0>(own, new)
         y = {RESIZES[form].replace("'", '"')}
     }}""")
-    same(original, tmp_path, *pictures((1, 2, 4, 5), (2, 2, 7, 3)), kind=kind)
+    summary = same(original, tmp_path, *pictures((1, 2, 4, 5), (2, 2, 7, 3)), kind=kind)
+    nodes = formats.read(Source.of_file(summary.files[0])).main.nodes
+    # The primitives take whole factors, or sizes.
+    assert any("Resize" in n.primitive for n in nodes) == (form in {"nearest", "linear", "sizes"})
 
 
 @KINDS
@@ -68,6 +71,7 @@ def test_a_resize_to_a_size_that_may_be_one_takes_the_first_element(shape, kind,
 
 SHAPES = {
     "reshape": "parts = Concat<axis=0>(n, h, minus, three)\n y = Reshape(x, parts)",
+    "counted": "count = Size(x)\n y = Cast<to=1>(count)",
     "copied": "y = Reshape(x, zeros)",
     "flatten": "y = Flatten<axis=2>(x)",
     "expand": "parts = Concat<axis=0>(two, n, three, h, one)\n a = ReduceMax(x, last)\n y = Expand(a, parts)",

@@ -27,7 +27,7 @@ from pinnace.distributed.segments import partition
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import MISFITS, Unsupported
-from pinnace.graph.inference import OPSET, InferenceError, infer, opset_of, refine
+from pinnace.graph.inference import OPSET, InferenceError, opset_of, refine
 from pinnace.ops.table import Primitive
 from pinnace.program import Dialect, Function, Input, Layout, Program
 
@@ -188,10 +188,8 @@ class Raiser:
             output.const_value = result.const_value
         else:
             self.writer.names[output] = self.writer.name(result)
-        if output.shape is None or output.dtype is None:
-            infer(result, self.opset)
-            output.shape = output.shape if output.shape is not None else result.shape
-            output.type = output.type if output.type is not None else result.type
+        output.shape = output.shape if output.shape is not None else result.shape
+        output.type = output.type if output.type is not None else result.type
 
 
 def _lowered(

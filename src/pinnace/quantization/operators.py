@@ -143,7 +143,7 @@ def factors(operator: Operator) -> tuple[Floats | None, Floats | None]:
         bias = None
     if operator.norm is None:
         return None, bias
-    known = [x.const_value for x in operator.norm.inputs[1:5] if x is not None]
+    known = [x.const_value for x in operator.norm.inputs[1:] if x is not None]
     scale, offset, mean, variance = (x.numpy() for x in known if x is not None)
     deviation = np.sqrt(variance + operator.norm.attributes.get_float("epsilon", 1e-5))
     factor = (scale / deviation).astype(np.float32)
@@ -174,7 +174,7 @@ def _norm_after(conv: ir.Node) -> ir.Node | None:
     norm = _only_reader(conv.outputs[0], "BatchNormalization")
     if norm is None or norm.inputs[0] is not conv.outputs[0] or len(norm.outputs) > 1:
         return None
-    return norm if all(floats(x) is not None for x in norm.inputs[1:5]) else None
+    return norm if all(floats(x) is not None for x in norm.inputs[1:]) else None
 
 
 def _only_reader(value: ir.Value, *op_types: str) -> ir.Node | None:

@@ -26,7 +26,7 @@ _MOST_HALF = 65504.0
 def halve(b: Editor, operator: Operator, form: QuantizationScheme) -> None:
     """Hold a weight in float16; it is float32 again where it is used."""
     weight = matrix(operator.node)
-    if np.abs(weight).max(initial=0.0) > _MOST_HALF:
+    if np.abs(weight).max() > _MOST_HALF:
         return
     (half,) = held(b, operator, weight.T.astype(np.float16))
     _multiply(b, operator, b.cast(half, ir.DataType.FLOAT))

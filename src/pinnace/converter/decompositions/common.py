@@ -66,7 +66,7 @@ def Hardmax(op: Builder, x: Tensor, axis: int = -1) -> Tensor:
 def LpNormalization(op: Builder, x: Tensor, axis: int = -1, p: int = 2) -> Tensor:
     total = op.ReduceSum(op.Abs(x) if p == 1 else x * x, [axis])
     size = total if p == 1 else op.Sqrt(total)
-    return op.Where(op.Equal(size, 0), 0, x / op.Where(op.Equal(size, 0), 1, size))
+    return op.Where(op.Equal(size, 0), 0, x / size)
 
 
 @operators("CumSum CumProd")

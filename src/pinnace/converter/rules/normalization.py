@@ -48,10 +48,8 @@ def LayerNormalization(
 ) -> Tensor:
     axis, epsilon = given.axis, given.epsilon
     first, dims = axis % op.rank(x), op.shape(x)
-    if shift is None or not op.shape(scale) == op.shape(shift) == dims[first:] or len(op.declared) > 1:
-        raise Unsupported(
-            "has no B, a Scale that is broadcast, or several results, and LayerNorm has all three"
-        )
+    if shift is None or not op.shape(scale) == op.shape(shift) == dims[first:]:
+        raise Unsupported("has no B, or a Scale that is broadcast, and LayerNorm has both")
     if not _is_whole(op, x, first):
         raise Unsupported(
             "is of few elements, of which MindSpore Lite's LayerNorm leaves some out with several threads"

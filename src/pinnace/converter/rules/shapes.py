@@ -203,18 +203,10 @@ def Split(
         return op.ops("Split", count, x, output_num=count, size_splits=sizes, axis=at)
     if count == 1:
         return x
-    dims: list[int | None] = list(op.shape(x))
-    if min(sizes) < max(sizes):  # MindSpore Lite 2.0 has no SplitWithSize
-        ends = [op.constant([end], np.int64) for end in (0, *np.cumsum(sizes))]
-        bounds = [_cut(op, x, *both, (axis,), None) for both in pairwise(ends)]
-        parts = tuple(op.StridedSlice(x, *bound) for bound in bounds)
-        each = [[*dims[:at], size, *dims[at + 1 :]] for size in sizes]
-    else:
-        parts = op.ops("Split", count, x, axis, count)
-        whole = dims[at]
-        dims[at] = None if whole is None else whole // count
-        each = [dims] * count
-    return typed(op, parts, *((op.dtype(x), shape) for shape in each))
+    if min(sizes) == max(sizes):
+        return op.ops("Split", count, x, axis, count)
+    ends = [op.constant([end], np.int64) for end in (0, *np.cumsum(sizes))]  # Lite 2.0 has no SplitWithSize
+    return tuple(op.StridedSlice(x, *_cut(op, x, *both, (axis,), None)) for both in pairwise(ends))
 
 
 def Range(op: Primitives, *bounds: Tensor) -> Tensor:

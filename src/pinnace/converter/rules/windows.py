@@ -208,8 +208,8 @@ def AveragePool(op: Primitives, x: Tensor, *, given: Windows) -> Tensor:
 def _pool(op: Primitives, primitive: str, x: Tensor, *, given: Windows) -> Tensor:
     _check_image(op, x)
     over = given.over(2).in_run(op, x)
-    if max(over.dilations) > 1 or len(op.declared) > 1 or (over.count_include_pad and any(over.pads)):
-        raise Unsupported("gives places, has dilations, or counts its padding, and Lite's pools do not")
+    if max(over.dilations) > 1 or (over.count_include_pad and any(over.pads)):
+        raise Unsupported("has dilations, or counts its padding, and Lite's pools do not")
     pads = over.in_pairs()
     y = op.op(
         primitive,
