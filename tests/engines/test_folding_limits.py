@@ -178,11 +178,18 @@ def test_weights_may_be_folded_four_times(count, expected, monkeypatch):
     assert allowed(f"{nodes} y = Neg(x)", f"float[8] w = {{{','.join('1' * 8)}}}") == expected
 
 
-@pytest.mark.parametrize(("products", "folds"), [(256, True), (255, False)])
-def test_multiplications_are_allowed_by_the_bytes_of_weights(products, folds, monkeypatch):
-    """The root of 16, 16 and at most 256 elements, and four for each of 64 bytes."""
+@pytest.mark.parametrize(
+    ("node", "products"),
+    [
+        ("MatMul(w, w)", 256),  # the root of 16, 16 and at most 256 elements
+        ("Gemm(w, w, w)", 1024),  # of 16, 16 and at most 4096: the bias is not multiplied
+    ],
+)
+@pytest.mark.parametrize("lacking", [0, 1])
+def test_multiplications_are_allowed_by_the_bytes_of_weights(node, products, lacking, monkeypatch):
+    """Four for each of 64 bytes."""
     weight = f"float[4,4] w = {{{','.join('1' * 16)}}}"
     for per_byte, bound in ((0, products), (4, products - 256)):
         monkeypatch.setattr(folding_limits, "_PRODUCTS_PER_BYTE", per_byte)
-        monkeypatch.setattr(bounds, "PRODUCTS", bound)
-        assert allowed("n = MatMul(w, w) y = Neg(x)", weight).folds is folds
+        monkeypatch.setattr(bounds, "PRODUCTS", bound - lacking)
+        assert allowed(f"n = {node} y = Neg(x)", weight).folds is not bool(lacking)

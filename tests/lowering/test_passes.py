@@ -298,6 +298,13 @@ def test_attention_over_keys_that_were_never_in_order_of_tokens():
     assert given == {"MultiHeadAttention": 1, "Reshape": 2, "Transpose": 1}
 
 
+@pytest.mark.parametrize("turned", ["k", "v"])
+def test_attention_over_keys_or_values_in_order_of_tokens_takes_both_with_heads_first(turned):
+    text = HEADS_FIRST.format(size=8).replace(f"float[2,4,20,8] {turned}", f"float[2,20,4,8] {turned}4")
+    text = text.replace("{", f"{{ {turned} = Transpose <perm = [0,2,1,3]> ({turned}4)", 1)
+    assert rewritten(text) == {"MultiHeadAttention": 1, "Reshape": 2, "Transpose": 2}
+
+
 def test_attention_over_keys_of_another_size_than_the_values():
     """The operator takes them with tokens first alone."""
     assert "MultiHeadAttention" not in rewritten(HEADS_FIRST.format(size=6))

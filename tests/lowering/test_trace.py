@@ -248,6 +248,22 @@ def test_a_change_in_place_shows_in_every_name():
     np.testing.assert_array_equal(copy, A * A)
 
 
+def test_a_result_with_the_numbers_of_its_input_keeps_them_when_the_input_changes():
+    main = p.function(
+        "main", {"a": p.VECTOR}, "out", "x = Mul a a", "same = Cast x kind", "w = InplaceAddExt x a one u",
+        "s = UpdateState u w", "all = MakeTuple x same", "out = Depend all s", one=1, kind=43,
+    )  # fmt: skip
+    changed, same = p.computed(p.program(main), A)[:2]
+    np.testing.assert_array_equal(changed, A * A + A)
+    np.testing.assert_array_equal(same, A * A)
+
+
+def test_a_result_with_the_numbers_of_its_input_is_it_where_nothing_changes():
+    nodes = ("x = Mul a a", "same = Cast x kind", "out = Neg same")
+    main = p.function("main", {"a": p.VECTOR}, "out", *nodes, kind=43)
+    assert p.operators(lower(p.program(main))) == ["Mul", "Neg"]
+
+
 def test_a_parameter_that_changes_decides_nothing_beforehand():
     main = p.function(
         "main",
