@@ -170,6 +170,20 @@ def test_what_onnx_ir_refuses_is_told_with_its_reason(tmp_path):
             read(Source.of_file(tmp_path / "m.onnx"))
 
 
+@pytest.mark.parametrize(
+    "name", ["OPERATOR", "DOMAIN", "OVERLOAD", "NODE", "ATTRIBUTE", "INPUT", "RESULT", "OUTPUT"]
+)
+def test_names_that_are_no_text_are_refused(name):
+    node = helper.make_node(
+        "OPERATOR", ["INPUT"], ["RESULT"], "NODE", domain="DOMAIN", overload="OVERLOAD", ATTRIBUTE=1
+    )
+    ports = [helper.make_tensor_value_info(port, onnx.TensorProto.FLOAT, [1]) for port in ("INPUT", "OUTPUT")]
+    data = helper.make_model(helper.make_graph([node], "g", ports[:1], ports[1:])).SerializeToString()
+    damaged = data.replace(name.encode(), b"\xff" * len(name))
+    with pytest.raises(ModelFormatError, match=r"b'\\xff.* is not valid text|must be a string.*bytes"):
+        read(Source.of_buffer(damaged))
+
+
 def test_every_truncation_is_one_clear_error():
     whole = model().SerializeToString()
     for end in range(0, len(whole), 7):

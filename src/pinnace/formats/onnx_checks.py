@@ -29,7 +29,7 @@ def check(model: ir.Model, graphs: Iterable[ir.Graph], file: str) -> None:
     for graph in graphs:
         _check_names((value.name for value in (*graph.inputs, *graph.outputs)), file)
         for node in graph:
-            _check_names((node.op_type, node.domain, node.overload, node.name, *node.attributes), file)
+            _check_names((node.op_type, node.domain, node.overload, node.name), file)
             _check_names((v.name for v in (*node.inputs, *node.outputs) if v is not None), file)
             if len(node.inputs) > bounds.LEAVES:  # onnx-ir's time to replace them all grows with the square
                 many = f"{len(node.inputs)} inputs, but at most {bounds.LEAVES} are supported"
