@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 from tests.ops.applied import results
 
 from pinnace.graph.failures import Unsupported
-from pinnace.program import Dialect
+from pinnace.ops.builder import LoweringBuilder
+from pinnace.ops.families import find
+from pinnace.program import Dialect, Layout
 
 RANDOM = np.random.default_rng(19)
 SQUARES = RANDOM.normal(size=(2, 4, 4)) + 0.1
@@ -98,6 +101,25 @@ def test_gives_what_numpy_gives_for_dimensions_that_are(case, free):
     found = run(name, *given, free=free, **attributes)
     for result, value in zip(found, expected, strict=False):
         np.testing.assert_allclose(result, value, **(SINGLE if name in IN_FLOAT32 else CLOSE))
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "turns", "operators"),
+    [
+        ("Dense", ((4, 3), (5, 3)), {}, ["Gemm"]),
+        ("Dense", ((2, 4, 3), (5, 3)), {}, ["Transpose", "MatMul"]),
+        ("Dense", ((4, 3), (3,)), {}, ["MatMul"]),
+        ("MatMul", ((4, 3), (5, 3)), {"transpose_b": True}, ["Gemm"]),
+        ("MatMul", ((3, 4), (3, 5)), {"transpose_a": True}, ["Gemm"]),
+        ("MatMul", ((4, 3), (3, 5)), {}, ["MatMul"]),
+        ("BatchMatMul", ((2, 4, 3), (2, 5, 3)), {"transpose_b": True}, ["Transpose", "MatMul"]),
+    ],
+)
+def test_a_weight_is_turned_by_gemm_where_there_is_no_batch(name, shapes, turns, operators):
+    b = LoweringBuilder(Layout.NCHW)
+    operands = [ir.Value(shape=ir.Shape(s), type=ir.TensorType(ir.DataType.FLOAT)) for s in shapes]
+    find(Dialect.MINDSPORE, name).lower(b, operands, turns)
+    assert [node.op_type for node in b.nodes] == operators
 
 
 def test_a_matrix_between_its_neighbours():

@@ -106,7 +106,6 @@ ZERO, SEVEN = np.array(0, np.float32), np.array(7, np.float32)
 ODD, DIVISORS = np.array([7, -7, 7, -7, 6, 0, 100], np.int32), np.array([2, 2, -2, -2, 3, 5, 7], np.int32)
 A, B = np.array([0.5, -2.5, 0, 3, -1], np.float32), np.array([2, 1.5, 4, 0, -0.25], np.float32)
 NAN = np.array([np.nan, 1, np.nan, 2], np.float32)
-FAR = np.array([1e30, -1e30, 3e5, 1e-30, 7e-42], np.float32)
 LARGEST = pooled(X, (3, 2), np.max)
 CUBE = pooled(X[:, None], (2, 3, 2), np.max)
 SHARES = np.exp(MATRIX) / np.exp(MATRIX).sum(1, keepdims=True)
@@ -334,8 +333,8 @@ FIXED = [
     ("PopulationCount", [np.array([-1, 0x1234], np.int16)], {}, [16, 5]),
     ("CompareAndBitpack", [np.arange(16, dtype=np.float32).reshape(2, 8) % 5, np.array(2, np.float32)], {},
      np.packbits(np.arange(16).reshape(2, 8) % 5 > 2, axis=1)),
-    ("NextAfter", [A, B], {}, np.nextafter(A, B)),
-    ("NextAfter", [FAR, np.ones(5, np.float32)], {}, np.nextafter(FAR, np.float32(1))),
+    ("TupleToTensor", [(1.5, 2.0)], {}, [1.5, 2]),
+    ("TupleToTensor", [(1.5, 2.0), ir.DataType.INT32], {}, [1, 2]),
     *(("MatrixDiagPartV3", [MATRIX, pair, SEVEN], {"align": align}, packed(MATRIX, *pair, align, 7))
       for pair, align in BANDS),
     *(("MatrixSetDiagV3", [MATRIX, packed(ELSE, *pair, align, 7), pair], {"align": align},
@@ -372,6 +371,18 @@ def test_gives_what_its_formula_gives(name, given, attributes, expected):
     (result,) = results(Dialect.MINDSPORE, name, given, **attributes)
     assert result.shape == np.shape(expected)
     np.testing.assert_allclose(result, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("towards", [-np.inf, 0, 1, np.inf])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_the_next_number_is_the_next(kind, towards):
+    limits, other = np.finfo(kind), np.array(towards, kind)
+    powers = 2.0 ** np.arange(limits.minexp, limits.maxexp).astype(kind)
+    near = [powers, np.nextafter(powers, kind(0)), np.nextafter(powers, kind(np.inf))]
+    x = np.concatenate([*near, np.array([0, 0.1, 3e5, limits.smallest_subnormal * 9], kind)])
+    x = np.concatenate([x, -x])
+    (found,) = results(Dialect.MINDSPORE, "NextAfter", [x, other])
+    np.testing.assert_array_equal(found, np.nextafter(x, other), strict=True)
 
 
 WHOLE, FLOAT = np.array([-3, 0, 2, 9], np.int32), ir.DataType.FLOAT

@@ -104,10 +104,9 @@ def _next_after(op: Builder, x: Tensor, other: Tensor) -> Value:
     here, there = op.cast(x, DOUBLE), op.cast(other, DOUBLE)
     size, way, upwards = op.Abs(here), op.Sign(there - here), op.Sign(here)
     exponent = op.Floor(op.Log(size) / math.log(2.0))
-    for _ in range(2):  # the logarithm is rounded: the exponent may be one off
-        power = op.Pow(2.0, exponent)
-        less = op.cast(op.Greater(power, size), DOUBLE)
-        exponent = exponent - less + op.cast(op.LessOrEqual(power * 2.0, size), DOUBLE)
+    power = op.Pow(2.0, exponent)  # the logarithm is rounded: the exponent may be one off
+    less = op.cast(op.Greater(power, size), DOUBLE)
+    exponent = exponent - less + op.cast(op.LessOrEqual(power * 2.0, size), DOUBLE)
     # Towards zero from a power of two the numbers lie twice as dense.
     dense = op.And(op.Less(way * upwards, 0.0), op.Equal(op.Pow(2.0, exponent), size))
     exponent = op.Max(exponent - op.cast(dense, DOUBLE), float(limits.minexp)) - limits.nmant

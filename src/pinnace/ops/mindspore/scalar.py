@@ -118,7 +118,7 @@ def scalar_cast(op: Builder, x: Value, dtype: Dtype) -> Value:
 def scalar_to_tensor(op: Builder, x: Value, dtype: Dtype | None = None) -> Value:
     """A constant, or Concat and Cast."""
     tensor = op.tensor(x)
-    if dtype is None or op.dtype(tensor) is dtype:
+    if dtype is None:
         return tensor
     known = op.known(tensor)
     return op.cast(tensor, dtype) if known is None else op.constant(known, dtype.numpy())
