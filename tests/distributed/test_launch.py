@@ -139,7 +139,6 @@ def test_the_command_line_of_mpirun(monkeypatch):
     ("arguments", "message"),
     [
         (("-n", 3, "--hosts", "a,b"), "a,b take 2 of 3 ranks"),
-        (("-n", 2, "--hosts", "a:2,b:x"), "'b:x' is not HOST or HOST:RANKS"),
         (("-n", 2, "--hosts", "127.0.0.2:2", "--agent", "nossh"), "started by nossh, which is not installed"),
     ],
 )
@@ -147,6 +146,16 @@ def test_invalid_hosts_are_refused(arguments, message):
     answer = launch(*arguments, "main.py")
     assert answer.returncode == 1
     assert message in answer.stderr
+
+
+@pytest.mark.parametrize("host", ["", ":2", "b:", "b:0", "b:x"])
+def test_a_host_has_a_name_and_takes_at_least_one_rank(host):
+    with pytest.raises(ConfigError, match=f"--hosts: '{host}' is not HOST or HOST:RANKS"):
+        remote.hosts_of(2, ["a:2", host])
+
+
+def test_this_machine_needs_no_agent():
+    remote.check_hosts(["", "localhost", "127.0.0.1"], "nossh")
 
 
 def test_unknown_host_is_refused(monkeypatch):

@@ -48,9 +48,7 @@ def check_hosts(hosts: Sequence[str], agent: str) -> None:
     """Raise ConfigError if the agent is missing here, or ssh does not know a host."""
     others = [host for host in dict.fromkeys(hosts) if not is_local(host)]
     program = shlex.split(agent)[0]
-    if not others:
-        return
-    if not shutil.which(program):
+    if others and not shutil.which(program):
         raise ConfigError(f"--hosts: ranks on {others[0]} are started by {program}, which is not installed")
     for host in others if agent == AGENT else ():
         name = _of_ssh(host)
