@@ -104,7 +104,7 @@ class Search:
         for one in tried:
             base, form = self._base(one, tried), QuantizationScheme.of(one.setup.form)
             ms, error = (self._least, 0.0) if base is None else (base.ms, base.closeness.error)
-            part = min(1.0, self._bound / max(one.closeness.error, self._bound))
+            part = self._bound / max(one.closeness.error, self._bound)
             expected = part * one.ms + (1 - part) * ms
             if part < 1 and error < self._bound and expected < _HOPE * best:
                 rest = "" if base is None else QuantizationScheme.of(base.setup.form).method
