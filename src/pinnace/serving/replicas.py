@@ -52,7 +52,7 @@ class Replica(ABC):
     It is `up` while it has the model built; `failure` is the reason why it is gone for good.
     """
 
-    def __init__(self, device: str = "") -> None:
+    def __init__(self, device: str) -> None:
         self.device, self.pid = device, 0
         self.running = 0
         self.up = self.was_up = False

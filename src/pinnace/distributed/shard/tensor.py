@@ -48,8 +48,7 @@ class _TensorSharder(Editor):
         for node, sharding in zip(list(self.graph), shardings, strict=True):
             self._take(node, sharding)
             for output in node.outputs:
-                if sharding.gives is not None:
-                    self._placements[output] = sharding.gives
+                self._placements[output] = sharding.gives
                 if isinstance(sharding.gives, Shard):
                     output.shape = self._part(output, sharding.gives)
         for place, output in enumerate(list(self.graph.outputs)):
