@@ -239,6 +239,23 @@ def test_sizes_of_fixed_shapes_are_constants_and_those_of_outputs_stay(tmp_path)
     assert [output.name for output in part.graph.output] == ["y", "n"]
 
 
+TENSOR["sections_of_an_input_and_an_output"] = (
+    [
+        *(op("MatMul", "x w", "a"), op("Mul", "a z", "m"), op("Split", "m", "q k v", axis=1, num_outputs=3)),
+        *(op("Mul", "q k", "s"), op("Add", "s v", "b"), LAST),
+    ],
+    {
+        "weights": (weight("w", 32, 192), W2),
+        "inputs": (X, of("z", [3, 192])),
+        "outputs": (Y, of("m", [3, 192])),
+    },
+)
+TENSOR["rows_of_a_table_from_both_ends"] = (
+    [op("Cast", "x", "i", to=TensorProto.INT64), op("Gather", "table i", "e")],
+    {"weights": [weight("table", 401, 3)], "outputs": [of("e", [3, 32, 3])]},
+)
+
+
 PIPELINE = {
     "an_input_is_an_output": ([FIRST, op("Relu", "a", "b"), LAST], {"outputs": (Y, X)}),
     "branch_of_another_rank": ([FIRST, *chooses("a"), LAST], {}),
