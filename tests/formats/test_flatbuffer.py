@@ -84,6 +84,7 @@ def test_a_file_that_ends_with_its_last_byte_is_read():
         assert read(data[:10] + struct.pack("<H", limit) + data[12:])["version"] == "2.0"
     with pytest.raises(ModelFormatError):
         read(data[:-1])
+    assert not read(struct.pack("<I4siHH", 8, b"MSL2", -4, 4, 4))["version"]  # an empty layout is last
 
 
 def test_fields_of_later_releases_are_refused():
