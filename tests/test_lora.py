@@ -174,6 +174,30 @@ def test_alpha_of_peft_is_beside_it(model: Model, tmp_path: Path, stabilized: bo
     )
 
 
+@pytest.mark.parametrize(
+    ("pattern", "matches"),
+    [
+        ("to_q", True),
+        ("block.0.to_q", True),
+        ("o_q", False),
+        (r"block\.\d\.to_[kqv]", True),
+        ("to_.", True),
+        ("block|to", False),
+    ],
+)
+def test_alpha_of_peft_may_be_another_for_modules_with_a_pattern(
+    model: Model, tmp_path: Path, pattern: str, matches: bool
+) -> None:
+    given = {"block.0.to_q": pairs()["block.0.to_q"]}
+    config = {"lora_alpha": 16, "alpha_pattern": {pattern: 2}}
+    (tmp_path / "adapter_config.json").write_text(json.dumps(config))
+    model.apply_lora(written(tmp_path / "adapter.safetensors", given))
+    factor = (2 if matches else 16) / RANK
+    np.testing.assert_allclose(
+        first(model), by_onnxruntime(tmp_path, merged(given, factor)), rtol=1e-4, atol=1e-4
+    )
+
+
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 def test_halves_are_read(model: Model, tmp_path: Path, dtype: type) -> None:
     down, up = (a.astype(dtype) for a in pairs()["block.0.to_q"])

@@ -10,6 +10,7 @@ import onnxruntime
 import pytest
 from onnx.reference import ReferenceEvaluator
 
+from pinnace.engines.onnxruntime.kernel_types import cast_for_kernels
 from pinnace.graph.builder import Builder
 
 TOLERANCE = 1e-6
@@ -90,6 +91,16 @@ def test_halves_that_are_scattered(run_model, reduction):
         z = ScatterND <reduction = "{reduction}"> (x, places, u)
     }}"""
     compare(run_model, graph, np.array([1, 2, 3, 4], "f2"), np.array([5, 0.5], "f2"))
+
+
+@pytest.mark.parametrize(("kind", "reduction"), [("float16", "none"), ("float", "add")])
+def test_what_has_a_kernel_is_scattered_without_casts(kind, reduction):
+    model = ir.from_onnx_text(f"""<ir_version: 10, opset_import: ["": 21]>
+    g ({kind}[4] x, int64[2] i, {kind}[2] u) => ({kind}[4] y) {{
+        y = ScatterElements <reduction = "{reduction}"> (x, i, u)
+    }}""")
+    cast_for_kernels(model)
+    assert [node.op_type for node in model.graph] == ["ScatterElements"]
 
 
 @pytest.mark.parametrize("pad", ["SAME_UPPER", "SAME_LOWER"])

@@ -66,9 +66,10 @@ def test_a_side_that_raises_is_dead():
     assert p.operators(model) == ["Mul"]
 
 
-def test_tuples_of_different_length_are_refused():
+@pytest.mark.parametrize("other", ["t = MakeTuple v v v", "t = Neg v"])
+def test_tuples_of_different_length_are_refused(other):
     yes = p.function("yes", {"v": p.VECTOR}, "t", "t = MakeTuple v v")
-    no = p.function("no", {"v": p.VECTOR}, "t", "t = MakeTuple v v v")
+    no = p.function("no", {"v": p.VECTOR}, "t", other)
     with pytest.raises(UnsupportedModelError, match="different structure"):
         lower(branching(yes, no))
 
