@@ -73,6 +73,18 @@ def cumulated(
     return np.flip(y, axis) if reverse else y
 
 
+def spread(x: np.ndarray, weight: np.ndarray, steps: tuple[int, int], size: tuple[int, int]) -> np.ndarray:
+    """A transposed convolution with a border of 1 cut from its start, and a size."""
+    y = np.zeros((len(x), weight.shape[1], 99, 99))
+    for i, j in np.ndindex(x.shape[2:]):
+        place = (
+            ...,
+            *(slice(n * s, n * s + k) for n, s, k in zip((i, j), steps, weight.shape[2:], strict=True)),
+        )
+        y[place] += np.einsum("nc,cohw->nohw", x[:, :, i, j], weight)
+    return y[:, :, 1 : 1 + size[0], 1 : 1 + size[1]]
+
+
 def last_of(best: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Where each number that is the best so far was last seen in its column."""
     places = np.zeros(x.shape, np.int64)
@@ -108,6 +120,10 @@ A, B = np.array([0.5, -2.5, 0, 3, -1], np.float32), np.array([2, 1.5, 4, 0, -0.2
 NAN = np.array([np.nan, 1, np.nan, 2], np.float32)
 LARGEST = pooled(X, (3, 2), np.max)
 CUBE = pooled(X[:, None], (2, 3, 2), np.max)
+SPREAD, GRID = (
+    RANDOM.normal(size=(3, 4, 4, 3)).astype(np.float32),
+    np.arange(96, dtype=np.float32).reshape(1, 1, 8, 12),
+)
 SHARES = np.exp(MATRIX) / np.exp(MATRIX).sum(1, keepdims=True)
 ANY_SHAPE = [
     ("Cummax", [BEST], {"axis": 0}, np.maximum.accumulate(BEST), last_of(np.maximum.accumulate(BEST), BEST)),
@@ -195,6 +211,8 @@ ANY_SHAPE = [
     ("FlattenExt", [SCALAR], {}, [-1.5]),
     ("TensorScatterUpdate", [SCALAR, np.array([0]), np.array(3, np.float32)], {}, 3.0),
     ("IndexFill", [SCALAR, 0, np.array([0]), 4.0], {}, 4.0),
+    ("MaxPool", [GRID], {"kernel_size": (1, 1, 2, 2), "strides": (1, 1, 4, 4), "pad_mode": "same"},
+     GRID[:, :, 1::4, 1::4]),
     *(("Roll", [Y, steps, axes], {}, np.roll(Y, steps, axes)) for steps, axes in (
         ((3, -5), (0, -1)), ((0,), (1,)), ((-8, 1, 7), (2, 1, 0)))),
     ("Roll", [Y, (31,)], {}, np.roll(Y, 31)),
@@ -333,6 +351,9 @@ FIXED = [
     ("PopulationCount", [np.array([-1, 0x1234], np.int16)], {}, [16, 5]),
     ("CompareAndBitpack", [np.arange(16, dtype=np.float32).reshape(2, 8) % 5, np.array(2, np.float32)], {},
      np.packbits(np.arange(16).reshape(2, 8) % 5 > 2, axis=1)),
+    *(("Conv2DTranspose", [X, SPREAD, kind((2, 4, *size))],
+       {"stride": (3, 2), "pad_mode": "pad", "pad": (1, 1, 1, 1)}, spread(X, SPREAD, (3, 2), size))
+      for size in ((20, 9), (22, 10), (21, 10)) for kind in (tuple, np.array)),
     ("TupleToTensor", [(1.5, 2.0)], {}, [1.5, 2]),
     ("TupleToTensor", [(1.5, 2.0), ir.DataType.INT32], {}, [1, 2]),
     *(("MatrixDiagPartV3", [MATRIX, pair, SEVEN], {"align": align}, packed(MATRIX, *pair, align, 7))
