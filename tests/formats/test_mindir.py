@@ -324,6 +324,16 @@ def test_messages_that_lack_something_are_refused(data, change, message):
         read(Source.of_buffer(changed(data, change)))
 
 
+@pytest.mark.parametrize(
+    "place", [{}, {"external_data": {"location": "w"}}, {"external_data": {"length": -1}}]
+)
+def test_packed_weights_without_a_size_are_refused(data, place):
+    weight = {"name": "w", "dims": [2], "data_type": TYPE["INT8"], "compression_type": 1, **place}
+    program = read(Source.of_buffer(changed(data, lambda model: model.graph.parameter.add(**weight))))
+    with pytest.raises(ModelFormatError, match="tensor 'w' is packed, but its size in bytes is missing"):
+        program.main.parameters["w"]
+
+
 def test_names_of_custom_operators_and_layers_are_shown(data):
     def change(model):
         model.primitives[0].op_type = "Custom"
