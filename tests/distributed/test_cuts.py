@@ -200,6 +200,31 @@ TENSOR["mask_of_a_length"] = (
         "outputs": [of("y", [2, "n", 32])],
     },
 )
+TENSOR["sections_of_an_input_and_an_output"] = (
+    [
+        *(op("MatMul", "x w", "a"), op("Mul", "a z", "m"), op("Split", "m", "q k v", axis=1, num_outputs=3)),
+        *(op("Mul", "q k", "s"), op("Add", "s v", "b"), LAST),
+    ],
+    {
+        "weights": (weight("w", 32, 192), W2),
+        "inputs": (X, of("z", [3, 192])),
+        "outputs": (Y, of("m", [3, 192])),
+    },
+)
+TENSOR["rows_of_a_table_from_both_ends"] = (
+    [op("Cast", "x", "i", to=TensorProto.INT64), op("Gather", "table i", "e")],
+    {"weights": [weight("table", 401, 3)], "outputs": [of("e", [3, 32, 3])]},
+)
+TENSOR["sizes_of_fixed_shapes"] = (
+    [
+        *(op("Shape", "x", "s"), op("Gather", "s first", "n"), op("Concat", "n rest", "dims", axis=0)),
+        *(FIRST, op("Reshape", "a dims", "r"), op("Reshape", "r flat", "b"), LAST),
+    ],
+    {
+        "weights": (W1, W2, ints("first", 0), ints("rest", 2, 32), ints("flat", 3, 64)),
+        "outputs": (Y, of("n", [1], TensorProto.INT64)),
+    },
+)
 
 
 def test_tensor(ranks, tmp_path):
@@ -226,34 +251,13 @@ def test_comparisons_of_free_sizes_are_left_to_the_run(tmp_path):
 
 
 def test_sizes_of_fixed_shapes_are_constants_and_those_of_outputs_stay(tmp_path):
-    sizes = [op("Shape", "x", "s"), op("Gather", "s first", "n"), op("Concat", "n rest", "dims", axis=0)]
-    nodes = [FIRST, *sizes, op("Reshape", "a dims", "r"), op("Reshape", "r flat", "b"), LAST]
-    weights = (W1, W2, ints("first", 0), ints("rest", 2, 32), ints("flat", 3, 64))
-    outputs = (Y, of("n", [1], TensorProto.INT64))
-    write(tmp_path, "sizes", nodes, weights, outputs=outputs)
+    nodes, options = TENSOR["sizes_of_fixed_shapes"]
+    write(tmp_path, "sizes", nodes, **options)
     shard(tmp_path / "sizes.onnx", 2, tmp_path, "tensor")
     part = onnx.load(tmp_path / "sizes_0.onnx", load_external_data=False)
     kinds = {node.op_type for node in part.graph.node}
     assert not {"Shape", "Concat"} & kinds
     assert "Gather" in kinds
-    assert [output.name for output in part.graph.output] == ["y", "n"]
-
-
-TENSOR["sections_of_an_input_and_an_output"] = (
-    [
-        *(op("MatMul", "x w", "a"), op("Mul", "a z", "m"), op("Split", "m", "q k v", axis=1, num_outputs=3)),
-        *(op("Mul", "q k", "s"), op("Add", "s v", "b"), LAST),
-    ],
-    {
-        "weights": (weight("w", 32, 192), W2),
-        "inputs": (X, of("z", [3, 192])),
-        "outputs": (Y, of("m", [3, 192])),
-    },
-)
-TENSOR["rows_of_a_table_from_both_ends"] = (
-    [op("Cast", "x", "i", to=TensorProto.INT64), op("Gather", "table i", "e")],
-    {"weights": [weight("table", 401, 3)], "outputs": [of("e", [3, 32, 3])]},
-)
 
 
 PIPELINE = {
