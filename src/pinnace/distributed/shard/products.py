@@ -28,10 +28,8 @@ def prepare_products(model: ir.Model, ranks: int) -> None:
 
 
 def _plain_products(b: Editor) -> None:
-    for node in list(b.model.graph):
+    for node in [node for node in b.model.graph if not node.domain]:
         weight = node.inputs[0] if node.inputs else None
-        if node.domain:
-            continue
         if node.op_type == "Transpose" and _is_own(weight) and not node.outputs[0].is_graph_output():
             order = node.attributes.get_ints("perm", None)
             node.outputs[0].replace_all_uses_with(_transposed(b, weight, order))
