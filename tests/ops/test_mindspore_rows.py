@@ -354,6 +354,9 @@ FIXED = [
     *(("Conv2DTranspose", [X, SPREAD, kind((2, 4, *size))],
        {"stride": (3, 2), "pad_mode": "pad", "pad": (1, 1, 1, 1)}, spread(X, SPREAD, (3, 2), size))
       for size in ((20, 9), (22, 10), (21, 10)) for kind in (tuple, np.array)),
+    ("MaxPool", [GRID.reshape(1, 4, 6, 4)],
+     {"kernel_size": (1, 2, 3, 1), "strides": (1, 2, 3, 1), "pad_mode": "valid", "format": "NHWC"},
+     GRID.reshape(1, 4, 6, 4)[:, 1::2, 2::3]),
     ("TupleToTensor", [(1.5, 2.0)], {}, [1.5, 2]),
     ("TupleToTensor", [(1.5, 2.0), ir.DataType.INT32], {}, [1, 2]),
     *(("MatrixDiagPartV3", [MATRIX, pair, SEVEN], {"align": align}, packed(MATRIX, *pair, align, 7))
