@@ -85,8 +85,9 @@ FORMULAS = [
     ("Addmm", [RIGHT[0], SQUARES[0], RIGHT[1]], {}, RIGHT[0] + SQUARES[0] @ RIGHT[1]),
     ("Baddbmm", [RIGHT, SQUARES, RIGHT, 2.0, 1.0], {}, 2 * RIGHT + SQUARES @ RIGHT),
     ("Addbmm", [RIGHT[0], SQUARES, RIGHT, 2.0, 0.5], {}, 2 * RIGHT[0] + 0.5 * (SQUARES @ RIGHT).sum(0)),
-    *(("Correlate", [a, v], {"pad_mode": mode}, np.correlate(a, v, mode))
-      for a, v in ((ROW, COLUMN), (COLUMN, ROW), (ROW, ROW[:4])) for mode in ("valid", "same", "full")),
+    *(("Correlate", [a, v], {"pad_mode": word}, np.correlate(a, v, mode))
+      for a, v in ((ROW, COLUMN), (COLUMN, ROW), (ROW, ROW[:4]))
+      for mode, number in (("same", 1), ("valid", 2), ("full", 3)) for word in (mode, number)),
 ]  # fmt: skip
 
 
@@ -101,6 +102,11 @@ def test_gives_what_numpy_gives_for_dimensions_that_are(case, free):
     found = run(name, *given, free=free, **attributes)
     for result, value in zip(found, expected, strict=False):
         np.testing.assert_allclose(result, value, **(SINGLE if name in IN_FLOAT32 else CLOSE))
+
+
+def test_a_correlation_with_a_padding_of_numbers_is_refused():
+    with pytest.raises(Unsupported, match="has the pad_mode"):
+        run("Correlate", ROW, COLUMN, pad_mode="pad")
 
 
 @pytest.mark.parametrize(

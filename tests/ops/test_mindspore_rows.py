@@ -397,6 +397,13 @@ def test_gives_what_its_formula_gives(name, given, attributes, expected):
     np.testing.assert_allclose(result, expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("size", [(1 << 40, 5), (7, 1 << 40)])
+@pytest.mark.parametrize("name", ["ResizeArea", "ResizeBicubic"])
+def test_an_image_too_large_for_a_table_of_its_weights_is_refused(name, size):
+    with pytest.raises(Unsupported, match="needs a constant"):
+        results(Dialect.MINDSPORE, name, [X, size])
+
+
 @pytest.mark.parametrize("towards", [-np.inf, 0, 1, np.inf])
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_the_next_number_is_the_next(kind, towards):

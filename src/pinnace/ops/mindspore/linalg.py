@@ -189,7 +189,7 @@ def correlate(op: Builder, a: Tensor, v: Tensor, pad_mode: str = "valid") -> Val
     long, short = op.static_shape(a)[0], op.static_shape(v)[0]
     x, kernel = (a, v) if long >= short else (v, a)
     count = min(long, short)
-    mode = {"0": "pad", "1": "same", "2": "valid", "3": "full"}.get(pad_mode, pad_mode)
+    mode = {"1": "same", "2": "valid", "3": "full"}.get(pad_mode, pad_mode)
     sides = {"valid": (0, 0), "same": (count // 2, count - count // 2 - 1), "full": (count - 1, count - 1)}
     if mode not in sides:
         raise Unsupported(f"has the pad_mode {pad_mode}, which is not supported")
