@@ -8,6 +8,7 @@ import pytest
 
 from pinnace import Converter, FmkType, Model
 from pinnace.converter.caffe.weights import _TABLE
+from pinnace.errors import ModelFormatError
 from pinnace.formats.messages import message_class
 
 DICE = np.random.default_rng(5)
@@ -213,14 +214,14 @@ def ports(*arrays):
     return " ".join(f'input: "{name}" input_shape {{ {d} }}' for name, d in zip("xv", dims, strict=False))
 
 
-def network(text, folder, blobs, field="data"):
-    """The converted file of a network, with blobs by layer."""
+def network(text, folder, blobs, field="data", more=()):
+    """The converted file of a network, with blobs by layer, each with `more` dimensions."""
     (folder / "m.prototxt").write_text(text)
     net = message_class(_TABLE, "caffe", "NetParameter", "proto2")()
     for name, arrays in blobs.items():
         layer = net.layer.add(name=name)
         for blob in arrays:
-            layer.blobs.add(**{field: blob.ravel().tolist()}).shape.dim.extend(blob.shape)
+            layer.blobs.add(**{field: blob.ravel().tolist()}).shape.dim.extend((*blob.shape, *more))
     (folder / "m.caffemodel").write_bytes(net.SerializeToString())
     files = (str(folder / name) for name in ("m.prototxt", "m", "m.caffemodel"))
     Converter().convert(FmkType.CAFFE, *files)
@@ -256,6 +257,12 @@ def test_weights_of_float64_become_float32(tmp_path, run_model):
     text = f'{ports(X)} layer {{ name: "l" type: "Bias" bottom: "x" top: "y" }}'
     y = run_model(network(text, tmp_path, {"l": [V]}, "double_data"), [X])[0]
     np.testing.assert_array_equal(y, X + channel(V))
+
+
+def test_blobs_of_fewer_numbers_than_their_shape_has_are_refused(tmp_path):
+    text = f'{ports(X)} layer {{ name: "l" type: "Bias" bottom: "x" top: "y" }}'
+    with pytest.raises(ModelFormatError, match=r"blob 'l/0' is FLOAT\[4, 2\], 32 bytes, but 16 are there"):
+        network(text, tmp_path, {"l": [V]}, more=[2])
 
 
 def test_a_result_that_is_written_into_an_input_gets_a_name_of_its_own(tmp_path, run_model):

@@ -84,6 +84,24 @@ def test_the_operands_of_a_choice_get_one_shape_in_the_run(tmp_path):
     assert primitives.count("BroadcastTo") == 3
 
 
+@pytest.mark.parametrize(("dims", "primitives"), [("n, k", 0), ("?, ?", 3)])
+def test_operands_of_a_choice_whose_dimensions_have_the_same_names_stay(dims, primitives, tmp_path):
+    ports = f"(float[{dims}] x, float[{dims}] z) => (float[{dims}] y)"
+    text = f"g {ports} {{ c = Less(x, z) y = Where(c, x, z) }}"
+    x, z = np.random.default_rng(0).normal(size=(2, 2, 3)).astype(np.float32)
+    assert [n.primitive for n in made(text, tmp_path, [x, z])].count("BroadcastTo") == primitives
+
+
+def test_places_with_their_channels_last_have_32_bits(tmp_path):
+    text = """g (float[1, 5, 4, 3] x) => (int64[1, 1, 5, 4] y) {
+        best = ArgMax<axis=3>(x)
+        turned = Transpose<perm=[0, 3, 1, 2]>(best)
+        y = Add(turned, turned)
+    }"""
+    x = np.random.default_rng(0).normal(size=(1, 5, 4, 3)).astype(np.float32)
+    assert wide(made(text, tmp_path, [x])) == set()
+
+
 @pytest.mark.parametrize(
     ("shape", "primitive"), [((1, 5, 64), False), ((1, 1, 64), True), ((16, 64), True), ((2, 256), True)]
 )

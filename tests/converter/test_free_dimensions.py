@@ -125,6 +125,15 @@ def test_axes_that_only_the_run_knows_give_the_shape_that_is_declared(shape, res
 
 
 @KINDS
+def test_parts_of_sizes_that_only_the_run_knows_have_those_that_are_declared(kind, tmp_path):
+    original = parsed("""g (float[2, 5] x, int64[2] sizes) => (float[2, 2] y, float[2, 3] z) {
+        y, z = Split<axis=1>(x, sizes)
+    }""")
+    (x,) = pictures((2, 5))[0]
+    same(original, tmp_path, [x, np.array([2, 3])], kind=kind)
+
+
+@KINDS
 def test_a_reshape_with_one_free_dimension_computes_no_shape(kind, tmp_path):
     original = parsed("""g (float[n, 3, 4] x) => (float[n, 12] y)
         <int64[1] zero = {0}, int64[1] twelve = {12}> {

@@ -73,8 +73,6 @@ def _partial(raiser: Raiser, graph: ir.Graph, condition: ir.Value, opset: int, d
 
     def fill(inner: Primitives) -> Sequence[str]:
         raiser.raise_all(list(graph), opset, depth)
-        for output in graph.outputs:
-            inner.name(output)  # the tensors around it are known after this
         if not inner.mindir and not inner.captured:
             inner.name(condition)  # MindSpore Lite wants an argument
         return inner.results({inner.names[x] for x in inner.captured}, graph.outputs)

@@ -153,7 +153,7 @@ class Dequantized(ir.LazyTensor):
     def _signed(self) -> npt.NDArray[np.signedinteger]:
         whole = self.whole.numpy().transpose(self.order)
         if whole.dtype == np.uint8:
-            return np.ascontiguousarray((whole.astype(np.int16) - 128).astype(np.int8))
+            return np.ascontiguousarray((whole ^ 128).view(np.int8))
         return np.ascontiguousarray(whole.astype(np.int8) if self.whole.dtype is ir.DataType.INT4 else whole)
 
     def _floats(self) -> ir.TensorProtocol:

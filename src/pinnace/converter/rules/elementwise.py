@@ -64,7 +64,7 @@ def BitShift(op: Primitives, x: Tensor, by: Tensor, direction: str) -> Tensor:
     if not op.dtype(x).is_signed() or (known is not None and ((known >= 0) & (known < width)).all()):
         return op.op(shift, x, by)
     within = op.LogicalAnd(op.GreaterEqual(by, op.like(0, by)), op.Less(by, op.like(width, by)))
-    moved = op.op(shift, x, op.Select(within, by, op.like(0 if left else width - 1, by)))
+    moved = op.op(shift, x, op.Select(within, by, op.like(width - 1, by)))
     return op.Select(within, moved, op.like(0, x)) if left else moved
 
 
