@@ -62,6 +62,11 @@ def test_what_a_terminal_would_interpret_is_escaped(printed):
     assert printed(60, [("\x1b[1m", "two\nlines")]) == ["title", r"  \x1b[1m  two\nlines"]
 
 
+def test_a_title_is_printed_as_it_is(capsys):
+    table("[red]m:cat:.onnx", [])
+    assert capsys.readouterr().out.splitlines()[0] == "[red]m:cat:.onnx"
+
+
 def test_chinese_letters_take_two_columns(printed):
     assert printed(60, [("\u732b", "a"), ("cat", "b")]) == ["title", "  \u732b   a", "  cat  b"]
 

@@ -76,7 +76,7 @@ def table(title: str, rows: Sequence[Sequence[str]], head: Sequence[str] = ()) -
     Columns of numbers are aligned to the right. If a terminal or COLUMNS is too narrow, a last column of text
     is folded, or goes into lines of its own; if the others do not fit, rows stand beside each other.
     """
-    Console(highlight=False, markup=False).print(escaping.plain(title), style="bold", soft_wrap=True)
+    Console().print(Text(escaping.plain(title)), style="bold", soft_wrap=True)
     if not rows:
         head, rows = (), [["none"]]
     grid = [[escaping.plain(cell) for cell in row] for row in (head, *rows) if row]
