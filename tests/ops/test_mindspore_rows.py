@@ -367,6 +367,7 @@ FIXED = [
      band(MATRIX, *pair))
       for pair, align in BANDS),
     ("MatrixDiagV3", [A, (2,), -1, -1, SEVEN], {}, np.where(np.eye(7, 7, 2, bool), np.diag(A, 2), 7)),
+    ("MatrixDiagV3", [A, (2,), -1, 7, SEVEN], {}, np.where(np.eye(5, 7, 2, bool), np.diag(A, 2)[:5], 7)),
     ("MatrixDiagV3", [A, (-1,), 6, -1, SEVEN], {},
      np.where(np.eye(6, 5, -1, bool), np.diag(A, -1)[:, :5], 7)),
     *(("DiagExt", [A, d], {}, np.diag(A, d)) for d in (0, 2, -1)),
