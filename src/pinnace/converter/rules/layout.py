@@ -32,7 +32,7 @@ def transposed(op: Primitives, x: Tensor, perm: Sequence[int]) -> Tensor:
     if x.const_value is not None:
         return _weight(op, x.const_value, perm)
     y = op.Transpose(x, perm)
-    if x.dtype is not None and x.shape is not None:
+    if x.shape is not None:
         y.type, y.shape = x.type, ir.Shape([x.shape[p] for p in perm])
         op.declare(y)
     if op.mindir:
