@@ -310,6 +310,11 @@ def test_attention_over_keys_of_another_size_than_the_values():
     assert "MultiHeadAttention" not in rewritten(HEADS_FIRST.format(size=6))
 
 
+@pytest.mark.parametrize("kind", ["double", "float16"])
+def test_attention_in_other_types_stays(kind):
+    assert "MultiHeadAttention" not in rewritten(HEADS_FIRST.format(size=8).replace("float", kind))
+
+
 PACKED = """g (float[2,30,3,4,8] x) => (float[2,30,4,8] y)
 <int64 zero = {{0}}, int64 one = {{1}}, int64 two = {{2}}, int64[1] front = {{0}}> {{
     a = Transpose <perm = [2,0,3,1,4]> (x)

@@ -115,7 +115,7 @@ def _replace(b: OlderBuilder, node: ir.Node) -> str:
     try:
         attributes = {name: _value(attribute) for name, attribute in node.attributes.items()}
         if node.op_type in _OWN_NODES:
-            own = {"input_names": _OWN_NODES[node.op_type], "input_index": ()}
+            own = {"input_names": _OWN_NODES[node.op_type]}
             attributes = _DEFAULTS.get(node.op_type, {}) | attributes | own
         with b.scope() as written:
             value = row.lower(b, node.inputs, attributes)
