@@ -19,7 +19,14 @@ import numpy as np
 import pytest
 from tests.waiting import Execution, in_thread, until
 
-from pinnace.errors import EngineError, ModelStateError, PredictTimeoutError, QueueFullError
+from pinnace.errors import (
+    ConfigError,
+    DataMismatchError,
+    EngineError,
+    ModelStateError,
+    PredictTimeoutError,
+    QueueFullError,
+)
 from pinnace.serving.batching import Batching
 from pinnace.serving.pool import WorkerPool
 from pinnace.types import DataType, Port
@@ -372,6 +379,22 @@ def test_engine_without_a_queue_replaces_one_that_has_it():
     assert [future.result(LONG) for future in waiting] == [8, 10, 12, 14]
     assert other.order == [4, 5, 6, 7]
     workers.close()
+
+
+def test_executables_that_cannot_batch_or_keep_the_state_are_refused(gate):
+    class Free(Gate):
+        inputs = outputs = (Port("x", DataType.FLOAT32, (-1,)),)
+
+        def first_state(self):
+            return []
+
+    class Fixed(Free):
+        inputs = Gate.inputs
+
+    with pytest.raises(ConfigError, match="first dimension of 'x' is not free"):
+        WorkerPool(Free(), 1, batching=Batching(2, 0)).exchange(Fixed())
+    with pytest.raises(DataMismatchError, match="keep values of other shapes"):
+        WorkerPool(gate, 1).exchange(Free())
 
 
 def test_close_refuses_waiting_requests_and_waits_for_running_ones(gate):
