@@ -71,6 +71,7 @@ FORMULAS = [
     ("Lstsq", [TALL[0], POINTS], {}, np.linalg.lstsq(TALL[0], POINTS, rcond=None)[0]),
     ("Lstsq", [WIDE[0], COLUMN], {}, np.linalg.lstsq(WIDE[0], COLUMN[:, None], rcond=None)[0]),
     ("Pdist", [POINTS], {}, np.linalg.norm(POINTS[PAIRS[0]] - POINTS[PAIRS[1]], axis=1)),
+    ("Pdist", [TALL], {}, np.linalg.norm(TALL[:, PAIRS[0]] - TALL[:, PAIRS[1]], axis=2)),
     ("Pdist", [POINTS], {"p": 1.0}, abs(POINTS[PAIRS[0]] - POINTS[PAIRS[1]]).sum(1)),
     ("Pdist", [POINTS], {"p": 0.0}, np.full(10, 3.0)),
     ("Pdist", [POINTS], {"p": math.inf}, abs(POINTS[PAIRS[0]] - POINTS[PAIRS[1]]).max(1)),
