@@ -10,6 +10,7 @@ import onnxruntime as ort
 import pytest
 from onnx.reference import ReferenceEvaluator
 
+import pinnace
 from pinnace.engines.onnxruntime.rules import rewrite
 
 HEAD = '<ir_version: 10, opset_import: ["": {opset}, "com.microsoft": 1]>'
@@ -67,6 +68,54 @@ def test_windows_with_holes_and_automatic_padding(name, same):
     operators, given, expected = both(text, inputs)
     assert operators["Conv"] == 1
     np.testing.assert_allclose(given[0], expected[0], rtol=TOLERANCE, atol=TOLERANCE)
+
+
+def elements_of_windows(x, same):
+    """The elements of windows of 2 x 3, with holes, steps of 2 x 3 and SAME padding, NaN, as ONNX says."""
+    steps, sides, ends = (2, 3), [(0, 0), (0, 0)], []
+    for size, reach, step in zip(x.shape[2:], (3, 5), steps, strict=True):
+        count = -(-size // step)
+        total = max((count - 1) * step + reach - size, 0)
+        half = total // 2
+        sides.append((half, total - half) if same == "SAME_UPPER" else (total - half, half))
+        ends.append((count - 1) * step + 1)
+    padded = np.pad(x, sides, constant_values=np.nan)
+    places = [(i, j) for i in (0, 2) for j in (0, 2, 4)]
+    return np.stack([padded[:, :, i : i + ends[0] : 2, j : j + ends[1] : 3] for i, j in places])
+
+
+@pytest.mark.parametrize("same", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize(
+    ("pool", "expected"),
+    [
+        ("MaxPool <", lambda w: np.nanmax(w, 0)),
+        ("AveragePool <", lambda w: np.nanmean(w, 0)),
+        ("AveragePool <count_include_pad = 1, ", lambda w: np.nansum(w, 0) / 6),
+        ("LpPool <", lambda w: np.nansum(w**2, 0) ** 0.5),
+    ],
+)
+def test_pools_with_holes_and_automatic_padding(pool, expected, same):
+    node = f'{pool}auto_pad = "{same}", dilations = [2,2], kernel_shape = [2,3], strides = [2,3]> (x)'
+    x = np.random.default_rng(5).normal(size=(1, 2, 9, 8)).astype("f")
+    _, given, _ = both(f"g (float[1,2,9,8] x) => (float[a,b,c,d] y) {{ y = {node} }}", {"x": x})
+    np.testing.assert_allclose(given[0], expected(elements_of_windows(x, same)), rtol=TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    ("size", "holes", "node"),
+    [
+        ("n", 2, "y = LpPool {} (x)"),  # its padding depends on the size
+        (9, 3, "y = AveragePool {} (x)"),  # it would be a whole window
+        (8, 2, "y, i = MaxPool {} (x)"),  # places are those in the padded image
+    ],
+)
+def test_pools_with_holes_are_refused_if_pads_do_not_express_them(size, holes, node):
+    form = f'<auto_pad = "SAME_UPPER", dilations = [{holes}], kernel_shape = [3], strides = [2]>'
+    places = ", int64[1,2,m] i" * ("i =" in node)
+    text = f"g (float[1,2,{size}] x) => (float[1,2,m] y{places}) {{ {node.format(form)} }}"
+    model = ir.to_proto(ir.from_onnx_text(f"{HEAD.format(opset=21)}\n{text}")).SerializeToString()
+    with pytest.raises(pinnace.errors.EngineError, match=r"node 'y' \(.*\) has auto_pad and dilations"):
+        pinnace.Model().build_from_buffer(model, pinnace.ModelType.ONNX)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from google.protobuf.message import EncodeError
 from pinnace.engines import duration, elements
 from pinnace.engines.folding_limits import allowance
 from pinnace.engines.nonempty import SELECTING
-from pinnace.engines.onnxruntime.guards import ENGINE, check_divisors, guard
+from pinnace.engines.onnxruntime.guards import ENGINE, check_dilations, check_divisors, guard
 from pinnace.engines.onnxruntime.kernel_types import cast_for_kernels
 from pinnace.engines.onnxruntime.kernels import check_foreign
 from pinnace.engines.onnxruntime.providers import ON_CPU, Chain
@@ -85,6 +85,7 @@ def encoded(graph: Compilable, source: Source | None = None, chain: Chain = ON_C
         graph.interface.info["rules"] = ", ".join(
             f"{rule} {count}" for rule, count in sorted(applied.items())
         )
+    check_dilations(graph.model, graph.name)
     guard(graph.model, chain == ON_CPU)
     elements.record(graph.model, ENGINE if chain == ON_CPU else chain[0][0], graph.interface.info)
     duration.record(graph.model, graph.interface.info)

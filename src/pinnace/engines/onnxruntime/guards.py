@@ -1,5 +1,6 @@
 """Guards against graphs for which onnxruntime ends the process, where no Python can catch it (seen in 1.31).
 
+* Pools with dilations and auto_pad, whose results have another shape. `check_dilations` refuses them.
 * Attributes that kernels divide by: a ConvTranspose of group 0, or a DepthToSpace of blocksize 1 << 32, is a
   SIGFPE when the session is built. `check_divisors` refuses them.
 * Integer division of the least number by -1, whose quotient overflows: some processors raise SIGFPE. If
@@ -37,6 +38,7 @@ from pinnace.graph.windows import windows
 _DIVISORS = {"block_size", "blocksize", "dilations", "group", "groups", "kernel_shape", "kv_num_heads"}
 _DIVISORS |= {"num_groups", "num_heads", "num_outputs", "q_num_heads", "strides"}
 _MAX_SIZE = 1 << 31
+_POOLS = ("AveragePool", "LpPool", "MaxPool")
 
 ENGINE = "onnxruntime"
 
@@ -50,6 +52,19 @@ def check_divisors(model: ir.Model, name: str) -> None:
             if isinstance(numbers, list | tuple) and not all(0 < n < _MAX_SIZE for n in numbers):
                 what = f"node {origins(node)[0]!r} ({node.op_type}) has {key} {value}, which is no size"
                 raise EngineError(f"{name}: {what}")
+
+
+def check_dilations(model: ir.Model, name: str) -> None:
+    """Raise EngineError if a pool has dilations and auto_pad, which lets kernels forget the dilations.
+
+    Rules have written pads where these are known and small, and nobody reads places of a MaxPool.
+    """
+    for node in nodes(model.graph):
+        same = node.op_type in _POOLS and node.attributes.get_string("auto_pad", "").startswith("SAME")
+        if same and max(node.attributes.get_ints("dilations", (1,))) > 1:
+            what = f"node {origins(node)[0]!r} ({node.op_type}) has auto_pad and dilations"
+            remedy = "use fixed sizes, and dilations of at most 2"
+            raise EngineError(f"{name}: {what}, for which onnxruntime's result has another shape: {remedy}")
 
 
 def guard(model: ir.Model, on_cpu: bool = True) -> None:

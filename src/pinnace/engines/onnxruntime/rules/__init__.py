@@ -32,7 +32,7 @@ from pinnace.engines.onnxruntime.rules.refused import (
     product_with_vector,
     reduction_of_nothing,
     resize_of_all_axes,
-    same_of_small_windows,
+    same_as_pads,
     same_with_holes,
     signed_steps,
 )
@@ -48,7 +48,8 @@ from pinnace.lowering.plan import PLANNED
 Rule = Callable[[Builder, ir.Node], ir.Value | None]
 
 REFUSED: dict[str, tuple[Rule, ...]] = {
-    "Conv": (same_of_small_windows, same_with_holes),
+    "Conv": (same_as_pads, same_with_holes),
+    "ConvInteger": (same_as_pads,),
     "DequantizeLinear": (signed_steps,),
     "Div": (of_exact_sigmoid,),
     "Log": (log_of_sigmoid,),
@@ -57,8 +58,9 @@ REFUSED: dict[str, tuple[Rule, ...]] = {
     "Reciprocal": (of_exact_sigmoid,),
     "Resize": (resize_of_all_axes,),
     "Sqrt": (of_exact_sigmoid,),
-    **dict.fromkeys(("AveragePool", "MaxPool"), (same_of_small_windows, pool_of_nothing)),
+    **dict.fromkeys(("AveragePool", "MaxPool"), (same_as_pads, pool_of_nothing)),
     "GlobalAveragePool": (pool_of_nothing,),
+    "LpPool": (same_as_pads,),
     **dict.fromkeys(having(Trait.REDUCING), (reduction_of_nothing,)),
 }
 """Rules without which models do not run, or compute wrongly; they also apply to planned nodes."""

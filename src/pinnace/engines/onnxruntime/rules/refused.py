@@ -14,16 +14,40 @@ from pinnace.graph.matching import attributes, is_read, made_by
 from pinnace.graph.windows import windows
 
 
+def same_as_pads(b: Builder, node: ir.Node) -> ir.Value | None:
+    """Conv or pool with auto_pad, and with dilations or strides beyond its windows -> with pads.
+
+    A Conv with dilations is refused, pools are computed without theirs; pools with pads of whole windows are
+    refused, too. Where windows step over elements the padding is negative: pools are refused, a Conv's
+    windows may move.
+    """
+    x = node.inputs[0]
+    if x is None or any(map(is_read, node.outputs[1:])):
+        return None
+    over = windows(b, node)
+    if not over.is_same:
+        return None
+    # With stride 1 padding does not depend on the size; a window of one element needs none.
+    along = zip(b.shape(x)[2:], over.reach, over.strides, strict=True)
+    size = [s if n is None and 1 in (r, s) else n for n, r, s in along]
+    known = [n for n in size if n is not None]
+    if len(known) < len(size):
+        return None
+    step_over = (n > (n - 1) // s * s + r for n, r, s in zip(known, over.reach, over.strides, strict=True))
+    if over.kernel == over.reach and not any(step_over):
+        return None
+    pads = over.padded(known)
+    whole = any(n >= k for n, k in zip(pads, over.kernel * 2, strict=True))
+    if whole and not node.op_type.startswith("Conv"):
+        return None
+    return b.op(node.op_type, *node.inputs, pads=pads, **attributes(node, "auto_pad", "pads"))
+
+
 def same_with_holes(b: Builder, node: ir.Node) -> ir.Value | None:
-    """Conv with dilations and auto_pad, which is refused -> Conv with pads, or Pad and Conv."""
+    """Conv of images of free sizes with dilations and auto_pad, which is refused -> Pad and Conv."""
     x, over = node.inputs[0], windows(b, node)
     if not over.is_same or over.kernel == over.reach or x is None:
         return None
-    kept = attributes(node, "auto_pad", "pads")
-    size = b.shape(x)[2:]
-    if all(n is not None or s == 1 for n, s in zip(size, over.strides, strict=True)):
-        # With stride 1 padding does not depend on the size.
-        return b.op("Conv", *node.inputs, pads=over.padded([n or 0 for n in size]), **kept)
     step, length = b.constant(over.strides, np.int64), b.op("Shape", x, start=2)
     last = b.op("Mul", b.op("Div", b.op("Sub", length, 1), step), step)
     total = b.op("Max", b.op("Sub", b.op("Add", last, list(over.reach)), length), b.constant(0, np.int64))
@@ -31,30 +55,7 @@ def same_with_holes(b: Builder, node: ir.Node) -> ir.Value | None:
     sides = [less, b.op("Sub", total, less)]
     before, after = sides if over.padding == "SAME_UPPER" else sides[::-1]
     padded = b.op("Pad", x, b.op("Concat", [0, 0], before, [0, 0], after, axis=0))
-    return b.op("Conv", padded, *node.inputs[1:], **kept)
-
-
-def same_of_small_windows(b: Builder, node: ir.Node) -> ir.Value | None:
-    """Conv or pool with auto_pad and strides beyond its windows -> with pads.
-
-    Where these step over elements the padding is negative: pools are refused, a Conv's windows may move.
-    """
-    x = node.inputs[0]
-    if x is None or len(node.outputs) > 1 or "strides" not in node.attributes:
-        return None
-    over = windows(b, node)
-    if not over.is_same:
-        return None
-    # A window of one element needs no padding in any image; with other windows it depends on the size.
-    along = zip(b.shape(x)[2:], over.reach, over.strides, strict=True)
-    size = [s if n is None and r == 1 else n for n, r, s in along]
-    known = [n for n in size if n is not None]
-    if len(known) < len(size):
-        return None
-    if all(n <= (n - 1) // s * s + r for n, r, s in zip(known, over.reach, over.strides, strict=True)):
-        return None
-    pads = over.padded(known)
-    return b.op(node.op_type, *node.inputs, pads=pads, **attributes(node, "auto_pad", "pads"))
+    return b.op("Conv", padded, *node.inputs[1:], **attributes(node, "auto_pad", "pads"))
 
 
 def resize_of_all_axes(b: Builder, node: ir.Node) -> ir.Value | None:
