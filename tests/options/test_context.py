@@ -405,7 +405,16 @@ def test_an_address_names_a_port_of_a_cluster_of_ray() -> None:
     for address in ("head:1", "10.0.0.1:65535", "[::1]:6379"):
         parallel.address = address
         assert (parallel.address, parallel.cluster) == (address, "ray")
-    for wrong in ("head", "head:", ":6379", "head:0", "head:65536", "ray://head:10001", "head:x"):
+    for wrong in (
+        "head",
+        "head:",
+        ":6379",
+        "head:0",
+        "head:65536",
+        "ray://head:10001",
+        "head:x",
+        "head:" + "9" * 5000,
+    ):
         with pytest.raises(ArgumentValueError, match=r'must be "host:port" of a Ray cluster'):
             parallel.address = wrong
     parallel.address = ""

@@ -145,6 +145,7 @@ def test_unknown_names_are_a_warning_with_the_nearest_known(ini, text: str, mess
         ("acl_init_options", "ge.deterministic", "yes", "must be one of 0, 1, but got 'yes'"),
         ("gpu_context", "precision_mode", "half", "must be one of .*preferred_fp16.*but got 'half'"),
         ("ascend_context", "device_id", str(1 << 31), "must be less than 2\\^31, but got 2147483648"),
+        ("ascend_context", "device_id", "9" * 5000, "must be less than 2\\^31, but got 9999999999"),
     ],
 )
 def test_impossible_values(ini, section: str, key: str, value: str, message: str) -> None:

@@ -95,11 +95,11 @@ def _by_mpirun(command: Sequence[str], show: Print) -> int:
     started = _start(command, {})
     forwards = _forward(started, None, show)
     try:
-        status = started.wait()
+        started.wait()
     finally:
         _end([started])
     _join(forwards)
-    return status
+    return _status(started)
 
 
 def _by_agent(

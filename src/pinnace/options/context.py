@@ -48,7 +48,8 @@ def _cluster(name: str, value: object) -> str:
 def _address(name: str, value: object) -> str:
     address = text(name, value)
     host, _, port = address.rpartition(":")
-    if address and not (host and "/" not in host and port.isdecimal() and 0 < int(port) < 1 << 16):
+    known = port.isdecimal() and len(port) < 6 and 0 < int(port) < 1 << 16
+    if address and not (host and "/" not in host and known):
         raise ArgumentValueError(
             f'{_PARALLEL}{name} must be "host:port" of a Ray cluster, but got {address!r}.'
         )

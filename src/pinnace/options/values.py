@@ -35,8 +35,8 @@ class Number(NamedTuple):
     def read(self, place: str, value: str) -> int:
         if not value.isdecimal():
             raise ConfigError(f"{place} must be a non-negative number, but got {value!r}")
-        if int(value) >> self.bits:
-            raise ConfigError(f"{place} must be less than 2^{self.bits}, but got {value}")
+        if len(value) > self.bits or int(value) >> self.bits:  # Python refuses thousands of digits
+            raise ConfigError(f"{place} must be less than 2^{self.bits}, but got {value[:80]}")
         return int(value)
 
 
