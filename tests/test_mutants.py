@@ -14,7 +14,7 @@ def least(x: int = 3) -> int:
     if x < 3 and not x:
         raise ValueError("x - 1 is text")
     watch(f"step {x} of", 1)
-    return x
+    return x.reshape(-1)
 
 
 def __repr__(self):

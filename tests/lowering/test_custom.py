@@ -91,8 +91,8 @@ def test_rotary_mul(engine):
     np.testing.assert_allclose(y, turned(x, cos, sin), **CLOSE)
 
 
-@pytest.mark.parametrize(("layout", "heads"), [(1, 2), (3, 1)])
-def test_apply_rotary_pos_emb(layout, heads):
+@pytest.mark.parametrize(("attributes", "heads"), [({"layout": 1}, 2), ({"layout": 3}, 1), ({}, 2)])
+def test_apply_rotary_pos_emb(attributes, heads):
     shapes = [
         (2, 3, 3, 8),
         (2, 3, 3, 8),
@@ -100,7 +100,7 @@ def test_apply_rotary_pos_emb(layout, heads):
     ]
     q, k, cos, sin = arrays(7, *shapes)
     inputs = {"query": q, "key": k, "cos": cos, "sin": sin}
-    given = ran("ApplyRotaryPosEmb", inputs, results=2, layout=layout, rotary_mode="half")
+    given = ran("ApplyRotaryPosEmb", inputs, results=2, rotary_mode="half", **attributes)
     np.testing.assert_allclose(given[0], turned(q, cos, sin), **CLOSE)
     np.testing.assert_allclose(given[1], turned(k, cos, sin), **CLOSE)
 

@@ -52,7 +52,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="**/*.py", help="the modules, a pattern below src/pinnace")
-    parser.add_argument("--most", type=int, default=1500, help="tests to run for one change")
+    parser.add_argument("--most", type=int, default=4000, help="tests to run for one change")
     parser.add_argument("--tests", nargs="*", default=[], help="the tests to take, all by default")
     arguments = parser.parse_args()
     changes = chosen(_modules(arguments.only), arguments.count, arguments.seed)

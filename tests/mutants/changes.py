@@ -100,7 +100,8 @@ def _children(parent: ast.AST) -> Iterator[tuple[str, int | None, ast.AST]]:
         if field in {"annotation", "returns", "decorator_list", "bases", "type_params"}:
             continue
         if isinstance(value, list):
-            yield from ((field, i, x) for i, x in enumerate(value) if isinstance(x, ast.AST) and _runs(x))
+            nodes = ((i, x) for i, x in enumerate(value) if isinstance(x, ast.AST))
+            yield from ((field, i, x) for i, x in nodes if _runs(x) and not _is_the_rest(parent, x))
         elif isinstance(value, ast.AST) and _runs(value):
             yield field, None, value
 
@@ -122,6 +123,14 @@ def _runs(node: ast.AST) -> bool:
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
             return name not in _FOR_PEOPLE and not name.endswith("Error")
     return True
+
+
+def _is_the_rest(call: ast.AST, argument: ast.AST) -> bool:
+    """Return True for the -1 of numpy's reshape, for which any negative number does."""
+    match call, argument:
+        case ast.Call(func=ast.Attribute(attr="reshape")), ast.UnaryOp(op=ast.USub()):
+            return True
+    return False
 
 
 def _lines(statement: ast.stmt) -> range:
