@@ -114,17 +114,33 @@ def test_an_engine_that_fails_leaves_the_rule(path, figures, monkeypatch):
     assert engine_and_why(path) == ("onnxruntime", "by rule: it is small; not measured: no memory")
 
 
-def test_an_engine_with_other_results_is_not_kept(path, figures, monkeypatch):
-    """OpenVINO takes slopes for the last dimension for those of channels; here nothing keeps it from that."""
+@pytest.fixture
+def wrong(path, monkeypatch):
+    """A model that OpenVINO computes wrongly: slopes for the last dimension are not those of channels."""
     text = "g (float[1,4,2,4] x) => (float[1,4,2,4] y) { n = Neg(x) k = Constant <value = float[4] "
     text = f'<ir_version: 8, opset_import: ["" : 17]> {text}{{0.1, 2.0, 3.0, 40.0}}> () y = PRelu(n, k) }}'
     onnx.save(onnx.parser.parse_model(text), path)
     monkeypatch.setattr("pinnace.engines.openvino.conversion.unsupported", lambda _: [])
+    return path
+
+
+def test_an_engine_with_other_results_is_not_kept(wrong, figures):
     figures["openvino"] = 0.1
-    keep(path)
-    engine, why = engine_and_why(path)
+    keep(wrong)
+    engine, why = engine_and_why(wrong)
     assert engine == "onnxruntime"
     assert why.startswith("measured when it was kept: openvino's results differ from onnxruntime's by ")
+
+
+def test_a_process_that_runs_on_an_engine_with_other_results_gets_a_warning(wrong, figures):
+    built = build(open_model(wrong, None, Target(threads=1), Settings(), keep="after"))
+    built.executable.close()
+    on_openvino, owner = built.to_keep._replace(choices=built.to_keep.choices[::-1]), Owner()
+    message = {**Job.of(on_openvino, owner.use_kept).described, "buffer": None}
+    background.keep(message)
+    warning = background.compare(message)
+    assert "model.onnx runs on openvino here: measured when it was kept: openvino's results" in warning
+    assert background.compare(message) == ""
 
 
 def test_nothing_is_measured_where_both_engines_would_not_fit(path, figures, monkeypatch):

@@ -33,6 +33,7 @@ class Helper:
     """The helper as a function, which begins when `opened` is set."""
 
     opened = threading.Event()
+    warnings = ()
 
     def __init__(self, jobs):
         with ExitStack() as stack:
@@ -44,6 +45,9 @@ class Helper:
 
     def __exit__(self, *_):
         pass
+
+    def __iter__(self):
+        return iter(self.warnings)
 
     def readline(self):
         assert self.opened.wait(60)
@@ -129,6 +133,14 @@ def test_new_weights_are_not_replaced_by_those_of_the_file(cache, product, gate,
         until(is_done)
         assert len(entries(cache)) == 1
         assert model.predict([X])[0].get_data_to_numpy() == close_to(2 * weight)
+
+
+def test_warnings_of_the_helper_are_those_of_this_process(cache, product, gate, monkeypatch, recwarn):
+    monkeypatch.setattr(Helper, "warnings", (b'"other results"\n',))
+    with pinnace.Model(product[0]):
+        gate.set()
+        until(is_done)
+    assert [str(one.message) for one in recwarn] == ["other results"]
 
 
 def test_warnings_are_not_issued_once_more_when_a_model_is_kept(cache, product, gate, recwarn):

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakMethod, ref
 
 from pinnace.engines.choice import Choice
-from pinnace.errors import PinnaceError
+from pinnace.errors import PinnaceError, PinnaceWarning, warn
 from pinnace.log import INFO, Log
 from pinnace.machine.cgroup import cpu_quota, cpu_seconds, usable_memory
 from pinnace.machine.cores import allowed_cores
@@ -159,6 +159,9 @@ class _Queue:
                     answer = helper.stdout.readline()
                     with self.replacing:
                         job.finish(answer)
+                for line in helper.stdout:
+                    with suppress(PinnaceWarning):  # raised where warnings are errors
+                        warn(json.loads(line))
 
     def _hand_over(self) -> tuple[list[Job], subprocess.Popen[bytes] | None]:
         """Give all models to a new helper, and return both; the caller holds the lock."""
@@ -243,7 +246,7 @@ os.register_at_fork(
 def run_jobs(task: dict[str, Any]) -> None:
     """Keep models as the helper process, in time that no other process wants; print a line for each.
 
-    Then engines are compared for those that leave this open.
+    Then engines are compared for those that leave this open; a line is printed for each warning.
     """
     with suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
@@ -261,7 +264,8 @@ def run_jobs(task: dict[str, Any]) -> None:
             print(json.dumps(failure), flush=True)
     for job in kept:
         with suppress(Exception):  # the model is kept as it was built
-            compare(job)
+            if warning := compare(job):
+                print(json.dumps(warning), flush=True)
 
 
 def _end_after(parent: int) -> None:
@@ -283,23 +287,29 @@ def keep(job: Message) -> None:
             spec.cache.keep_engine_choice(job["choice_key"], Choice(*first)._asdict())
 
 
-def compare(job: Message) -> None:
-    """Measure a kept model on both engines, and keep it for the faster one, unless that has been done."""
+def compare(job: Message) -> str:
+    """Measure a kept model on both engines, and keep it for the faster one, unless that has been done.
+
+    Returns a warning if it was built on OpenVINO, whose results are others.
+    """
     choices = [Choice(*one) for one in job["choices"]]
     if not choices[1:]:
-        return
+        return ""
     from pinnace.building.build import found_or_written
     from pinnace.building.choosing import with_choice
-    from pinnace.building.measuring import measured
+    from pinnace.building.measuring import DIFFERENT, measured
     from pinnace.building.spec import Stages
 
     with _opened(job, 2 * _COPIES) as spec:
         if spec.cache.engine_choice(job["choice_key"]) != choices[0]._asdict():
-            return
+            return ""
         choice = measured(spec, [one._replace(threads=1) for one in choices], job["in_pool"])
         found_or_written(with_choice(spec, choice), Stages())
         choice = choice._replace(threads=choices[0].threads)
         spec.cache.keep_engine_choice(job["choice_key"], choice._asdict())
+        if choices[0].provider != "openvino" or DIFFERENT not in choice.why:
+            return ""
+        return f"{spec.source.name} runs on openvino here: {choice.why}. Build it again to use onnxruntime."
 
 
 @contextmanager

@@ -37,6 +37,8 @@ _ALIKE = 0.2
 """Relative error of OpenVINO's results up to which it may be kept. Networks in fp32 have 2e-6, in 16 bits up
 to 0.03, MobileNetV2 in 8 bits 0.05; what OpenVINO computes wrongly has mostly more."""
 
+DIFFERENT = "openvino's results differ from onnxruntime's"
+
 _TURN = 5.0
 """Milliseconds of a turn; at least one prediction."""
 
@@ -52,7 +54,7 @@ def measured(spec: Spec, candidates: Sequence[Choice], in_pool: bool) -> Choice:
             calls = {name: call(with_choice(spec, one), stack) for name, one in by_engine.items()}
             error = deviation(calls["openvino"](), calls["onnxruntime"]())
             if error > _ALIKE:
-                why = f"openvino's results differ from onnxruntime's by {error:.2g} of their length"
+                why = f"{DIFFERENT} by {error:.2g} of their length"
                 return by_engine["onnxruntime"]._replace(why=f"measured when it was kept: {why}")
             times = in_turns(calls, _SECONDS, _MOST)
     except (PinnaceError, MemoryError) as error:
