@@ -141,6 +141,8 @@ ACTIVATIONS = [
     ("ReLU6", [W], {}, W.clip(0, 6)),
     ("ReLU", [W.astype(np.int32)], {}, W.astype(np.int32).clip(0)),
     ("SeLU", [W], {}, 1.0507009873554805 * np.where(W < 0, 1.6732632423543772 * np.expm1(W), W)),
+    *(("SeLU", [np.array([-100, -18, -17, -1, 0, 9], kind)], {}, [-1, -1, 0, 0, 0, 9])  # MindSpore 2.10's
+      for kind in (np.int8, np.int32)),
     ("SiLU", [W], {}, W * S),
     ("Softplus", [W], {}, soft(W)),
     ("SoftplusExt", [W, 2.0, 3.0], {}, np.where(2 * W > 3, W, soft(2 * W) / 2)),

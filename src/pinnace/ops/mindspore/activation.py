@@ -92,6 +92,14 @@ def prelu(op: Builder, x: Tensor, weight: Tensor) -> Value:
     return op.cast(op.PRelu(x, op.reshape(weight, []) if op.rank(x) == 0 else weight), own)
 
 
+def _selu(op: Builder, x: Tensor) -> Tensor:
+    """Selu; of integers exp(x) - 1 below 0, rounded in float32, then towards 0: -1 from -18 down."""
+    if is_float(op, x):
+        return op.Selu(x)
+    below = op.cast(op.Exp(op.cast(x, FLOAT)) - 1.0, op.dtype(x))
+    return op.Where(op.Greater(x, 0), x, below)
+
+
 def _along(op: Builder, op_type: str, x: Tensor, axis: int) -> Tensor:
     """An operator along an axis; a scalar is one element."""
     if op.rank(x) == 0:
@@ -118,7 +126,7 @@ formulas(
         ),
         "ReLU": relu,
         "ReLU6": lambda op, x: op.Clip(x, 0, 6),
-        "SeLU SeLUExt": lambda op, x: op.Selu(x) if is_float(op, x) else op.Relu(x),
+        "SeLU SeLUExt": _selu,
         "Sigmoid": lambda op, x: op.Sigmoid(x),
         "SiLU": lambda op, x: x * op.Sigmoid(x),
         "Softplus": lambda op, x: op.Softplus(x),
