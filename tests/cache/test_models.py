@@ -101,6 +101,20 @@ def test_a_damaged_file_of_an_entry_is_named(tmp_path, damage):
         store.verify(digest(b"a"))
 
 
+def test_an_entry_whose_times_changed_is_verified_once(tmp_path, monkeypatch):
+    store = Store(tmp_path, limit=10**6)
+    file = publish(store, b"a").folder / "graph"
+    os.utime(file, (1000, 1000))  # as a copy of the cache has others
+    read = []
+    monkeypatch.setattr(
+        "pinnace.cache.entry.digest_of_file", lambda path: read.append(path) or digest(path.read_bytes())
+    )
+    monkeypatch.setattr("pinnace.cache.entry.lies_in_memory", lambda _: False)
+    for _ in range(2):
+        assert store.find(digest(b"a")) is not None
+    assert read.count(file) == 1
+
+
 def test_entries_stay_up_to_the_limit_and_the_last_used_longest(tmp_path):
     names = [digest(name) for name in (b"a", b"b", b"c")]
     whole = Store(tmp_path, limit=10**6)
