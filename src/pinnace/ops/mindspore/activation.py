@@ -93,7 +93,7 @@ def prelu(op: Builder, x: Tensor, weight: Tensor) -> Value:
 
 
 def _selu(op: Builder, x: Tensor) -> Tensor:
-    """Selu; of integers exp(x) - 1 below 0, rounded in float32, then towards 0: -1 from -18 down."""
+    """Selu; an integer below 0 becomes exp(x) - 1 in float32, rounded towards 0."""
     if is_float(op, x):
         return op.Selu(x)
     below = op.cast(op.Exp(op.cast(x, FLOAT)) - 1.0, op.dtype(x))
