@@ -212,6 +212,8 @@ def test_each_request_has_its_threads_and_no_activation_is_rounded(threads, requ
              "a = MatMul(q, t) p = Softmax(a) y = MatMul(p, q)"),
         (17, "u = Reshape(x, s) a = MatMul(u, k) y = Mul(a, one)"),
         (17, "u = Reshape(x, s) y = PRelu(u, k)"),
+        (17, "t = Constant <value = float {0.0625}> () m = GlobalMaxPool(x) y = QuantizeLinear(m, t, zero)"),
+        (17, "m = ReduceMin <axes = [1]> (x) y = QuantizeLinear(m, half, zero)"),
         (21, "g = GroupNormalization <num_groups = 2> (x, k, k) a = Abs(x) y = Add(g, a)"),
         (21, "g = GroupNormalization <num_groups = 2> (x, k, k) a = Sigmoid(g) y = Mul(g, a)"),
         (17, "r = Reshape(x, all) v = Concat <axis = 0> (r, r) a = Abs(v) y = Sub(a, v)"),
@@ -226,7 +228,8 @@ def test_what_openvino_computes_together_is_right(opset, body):
         c = Constant <value = float[4,1] {{1.0,2.0,3.0,4.0}}> () one = Constant <value = float {{1.0}}> ()
         near = Constant <value = float {{0.7078}}> () half = Constant <value = float {{0.5}}> ()
         zero = Constant <value = uint8 {{3}}> () all = Constant <value_ints = [-1]> () {body} }}""")
-    model.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT
+    kind = TensorProto.UINT8 if "y = QuantizeLinear" in body else TensorProto.FLOAT
+    model.graph.output[0].type.tensor_type.elem_type = kind
     x = np.random.default_rng(0).standard_normal((2, 4, 16)).astype(np.float32)
     plain = onnxruntime.SessionOptions()
     plain.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL

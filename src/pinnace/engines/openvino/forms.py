@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import numpy as np
 import onnx_ir as ir
@@ -198,14 +198,28 @@ def is_rounded_behind(node: ir.Node) -> bool:
     OpenVINO computes both in integers: it rounds averages and the limits of a Clip to the scale, and pads an
     average with the integer 0, whatever the zero point. What is farther than _FAR values takes the safe way.
     """
-    todo = [] if constant(node.inputs[0]) is not None else [node.outputs[0]]
+    if constant(node.inputs[0]) is not None:
+        return False
+    return _is_followed(node, ("AveragePool", "Clip"), (*_PRODUCTS, "QuantizeLinear"))
+
+
+def is_quantized(reduction: ir.Node) -> bool:
+    """Return True if the result is quantized, up to a product: OpenVINO reduces the bytes, and is wrong."""
+    graph = reduction.graph
+    quantizes = graph is not None and any(node.op_type == "QuantizeLinear" for node in graph)
+    return quantizes and _is_followed(reduction, ("QuantizeLinear",), _PRODUCTS)
+
+
+def _is_followed(node: ir.Node, wanted: Collection[str], ends: Collection[str]) -> bool:
+    """Return True if one of the operators `wanted` follows a node before those in which a search `ends`."""
+    todo = [node.outputs[0]]
     for _ in range(_FAR):
         if not todo:
             return False
         for reader in {use.node for use in todo.pop().uses()}:
-            if reader.op_type in ("AveragePool", "Clip"):
+            if reader.op_type in wanted:
                 return True
-            if reader.op_type not in (*_PRODUCTS, "QuantizeLinear"):
+            if reader.op_type not in ends:
                 todo += reader.outputs
     return bool(todo)
 
