@@ -1,6 +1,5 @@
 """Guards against graphs for which onnxruntime ends the process, where no Python can catch it (seen in 1.31).
 
-* Pools with dilations and auto_pad, whose results have another shape. `check_dilations` refuses them.
 * Attributes that kernels divide by: a ConvTranspose of group 0, or a DepthToSpace of blocksize 1 << 32, is a
   SIGFPE when the session is built. `check_divisors` refuses them.
 * Integer division of the least number by -1, whose quotient overflows: some processors raise SIGFPE. If
@@ -15,6 +14,8 @@
   in their place (seen in 1.32). So a Reshape after it fails if the result has more elements than the inputs.
   If another input has elements, and in models with a cache, which begins without elements, a cheaper Reshape
   of the input fails if another dimension than the joined one is 0.
+* Pools with dilations and auto_pad end nothing, but forget the dilations (seen in 1.32). `check_dilations`
+  refuses them.
 """
 
 from __future__ import annotations
