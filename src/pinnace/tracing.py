@@ -99,7 +99,7 @@ class _TracedWorker(Worker):
     def run(
         self,
         arrays: Sequence[Array],
-        outputs: Sequence[Array] | None,
+        outputs: list[Array] | None,
         arrived: int,
         request: Request | None = None,
     ) -> list[Array]:

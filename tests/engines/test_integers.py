@@ -266,8 +266,9 @@ def test_an_activation_goes_only_where_an_integer_kernel_computes_before_it(body
 def test_a_bias_of_floats_is_added_after_a_product_of_integers(gemm, apart):
     model = ir.from_onnx_text(
         f"""{HEAD} g (uint8[2,2] q, uint8[2,2] k, float[2,2] x) => (float[2,2] y)
-        <float s = {{0.5}}, uint8 z = {{3}}, float[2] c = {{1,2}}, int32[2] i = {{1,2}}> {{
-            d = DequantizeLinear(q, s, z)  w = DequantizeLinear(k, s, z)  b = DequantizeLinear(i, s)
+        <float s = {{0.5}}, uint8 z = {{3}}, float[2] c = {{1,2}}, int32[2] i = {{1,2}},
+        float t = {{0.25}}> {{
+            d = DequantizeLinear(q, s, z)  w = DequantizeLinear(k, s, z)  b = DequantizeLinear(i, t)
             y = {gemm}
         }}"""
     )

@@ -20,7 +20,7 @@ from tests.waiting import until
 
 from pinnace.building.build import build_model as build
 from pinnace.building.opening import inspect_model
-from pinnace.engines.onnxruntime import session
+from pinnace.engines.onnxruntime import quantized_weights, session
 from pinnace.engines.onnxruntime.compilation import encoded
 from pinnace.engines.onnxruntime.quantized_weights import separate_weights
 from pinnace.errors import DeviceUnavailableError, EngineError, UnsupportedModelError
@@ -493,23 +493,24 @@ def test_each_reader_of_a_weight_has_it_for_itself(body, kept, weights):
 
 
 @pytest.mark.parametrize(
-    ("body", "removed"),
+    ("body", "points"),
     [
-        ("d = DequantizeLinear <axis = 2> (c, v, zeros) y = MatMul(x, d)", True),
-        ("d = DequantizeLinear <axis = 2> (c, v, some) y = MatMul(x, d)", False),
-        ("d = DequantizeLinear <axis = 1> (w, v, zeros) y = MatMul(x, d)", False),
-        ("d = DequantizeLinear(c, s, zero) y = MatMul(x, d)", False),
-        ("d = DequantizeLinear <axis = 2> (c, v, zeros) y = Add(x, d)", False),
-        ("d = DequantizeLinear <axis = 2> (c, v, zeros) a = MatMul(x, d) y = Add(a, d)", False),
+        ("d = DequantizeLinear <axis = 2> (c, v) y = MatMul(x, d)", [0, 0]),
+        ("d = DequantizeLinear <axis = 2> (c, v, some) y = MatMul(x, d)", [0, 1]),
+        ("d = DequantizeLinear(c, s) y = MatMul(x, d)", None),
+        ("d = DequantizeLinear(i, v) y = MatMul(x, d)", [0, 0]),
+        ("d = DequantizeLinear <axis = 1> (u, v) y = MatMul(x, d)", None),
     ],
 )
-def test_zero_points_of_zero_go_where_products_are_refused_with_them(body, removed):
-    model = ir.from_onnx_text(
-        f"""<ir_version: 10, opset_import: ["": 21]> g (float[2,2,2] x) => (y) {WEIGHTS} {{ {body} }}"""
-    )
+@pytest.mark.parametrize("converted", [True, False])
+def test_int8_has_zero_points_where_onnxruntime_converts_it(monkeypatch, converted, body, points):
+    monkeypatch.setattr(quantized_weights, "sums_of_bytes_overflow", lambda: converted)
+    head = '<ir_version: 10, opset_import: ["": 21]> g (float[2,2,2] x, int8[2,2] i) => (y)'
+    model = ir.from_onnx_text(f"{head} {WEIGHTS} {{ {body} }}")
     separate_weights(model, ())
-    steps = [node for node in model.graph if node.op_type == "DequantizeLinear"]
-    assert [len(step.inputs) < 3 or step.inputs[2] is None for step in steps] == [removed] * len(steps)
+    (step,) = (node for node in model.graph if node.op_type == "DequantizeLinear")
+    given = step.inputs[2].const_value.numpy().tolist() if len(step.inputs) > 2 else None
+    assert given == (points if converted or "some" in body else None)
 
 
 def entry(options: ort.SessionOptions, key: str) -> str:

@@ -222,7 +222,7 @@ class _DistributedExecution:
                 keeps = any(port.name in results for port in step.gives)
                 self._steps.append(partial(executable.collectives[step].run, keeps=keeps))
 
-    def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
+    def run(self, arrays: Sequence[Array], outputs: list[Array] | None = None) -> list[Array]:
         with self._lock:
             values = dict(self._constants)
             values.update(zip(self._inputs, (*arrays, *self.state), strict=True))
@@ -240,7 +240,7 @@ class _DistributedExecution:
             return results
         for result, output in zip(results, outputs, strict=True):
             np.copyto(output, result)
-        return list(outputs)
+        return outputs
 
     def stop(self, for_good: bool = False) -> None:
         """See `Execution`. The run ends by itself: the other ranks wait for this one's part of it."""

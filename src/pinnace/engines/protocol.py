@@ -41,12 +41,13 @@ class Execution(Protocol):
 
     state: State
 
-    def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
+    def run(self, arrays: Sequence[Array], outputs: list[Array] | None = None) -> list[Array]:
         """Compute the outputs for `arrays`: C-contiguous, with the dtypes of `inputs` and fitting shapes.
 
-        Returns new arrays, or `outputs` if given: C-contiguous, writable, with the dtypes and shapes of the
-        results. If the executable `takes_device_memory`, both may contain `DeviceArray`s, and `outputs` may
-        contain None for a new array. Raises `EngineError` if the engine fails.
+        `outputs` are C-contiguous and writable, with the dtypes and shapes of the results. Returns this list
+        itself if all of it was written, else new arrays. If the executable `takes_device_memory`, both may
+        contain `DeviceArray`s, and `outputs` may contain None for a new array. Raises `EngineError` if the
+        engine fails.
         """
 
     def stop(self, for_good: bool = False) -> None:

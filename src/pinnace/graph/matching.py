@@ -16,6 +16,12 @@ def made_by(value: ir.Value | None, *op_types: str) -> ir.Node | None:
     return node if node is not None and node.op_type in op_types and not node.domain else None
 
 
+def dequantizing(value: ir.Value | None) -> ir.Node | None:
+    """Return the DequantizeLinear of a value, which may be transposed behind it; else None."""
+    moved = made_by(value, "Transpose")
+    return made_by(moved.inputs[0] if moved else value, "DequantizeLinear")
+
+
 def private(value: ir.Value | None) -> bool:
     """Return True if only one node reads a value, and it is no output of the graph."""
     # uses() copies them all, and each of 100,000 nodes may read the same

@@ -154,7 +154,7 @@ class SubmittedRequest(RequestFuture[Any]):
         """Create a request of a pool. `present` converts the results."""
         super().__init__(pool)
         self.arrays = arrays
-        self.outputs: Sequence[Array] | None = None
+        self.outputs: list[Array] | None = None
         self.arrived, self.priority = perf_counter_ns(), priority
         self._present = present
 

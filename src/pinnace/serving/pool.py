@@ -86,7 +86,7 @@ class WorkerPool(WorkerThreads):
         self._refused = self._withdrawn = 0
 
     def run(
-        self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None, timeout: float | None = None
+        self, arrays: Sequence[Array], outputs: list[Array] | None = None, timeout: float | None = None
     ) -> list[Array]:
         """Compute the outputs of a request, into `outputs` if given (see `Execution.run`).
 

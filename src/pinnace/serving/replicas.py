@@ -334,13 +334,13 @@ class ReplicaExecution:
         self._stop: Callable[[], None] | None = None
         self.is_stopped = False
 
-    def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
+    def run(self, arrays: Sequence[Array], outputs: list[Array] | None = None) -> list[Array]:
         def take(results: Sequence[Array]) -> list[Array]:
             if outputs is None:
                 return [np.array(result) for result in results]
             for output, result in zip(outputs, results, strict=True):
                 np.copyto(output, result)
-            return list(outputs)
+            return outputs
 
         return self.compute(arrays, take)
 

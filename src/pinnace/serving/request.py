@@ -29,7 +29,7 @@ class Request(Protocol):
     """One prediction. `arrived` is its time by `perf_counter_ns`; a smaller `priority` runs first."""
 
     arrays: Sequence[Array]
-    outputs: Sequence[Array] | None
+    outputs: list[Array] | None
     arrived: int
     priority: int
 
@@ -55,7 +55,7 @@ class BlockingRequest:
     __slots__ = ("_error", "_gate", "_results", "arrays", "arrived", "given_up", "outputs")
     priority = 0
 
-    def __init__(self, arrays: Sequence[Array], outputs: Sequence[Array] | None, arrived: int) -> None:
+    def __init__(self, arrays: Sequence[Array], outputs: list[Array] | None, arrived: int) -> None:
         self.arrays, self.outputs, self.arrived = arrays, outputs, arrived
         self.given_up = False  # its caller does not wait any longer
         self._error: BaseException | None = None

@@ -204,7 +204,7 @@ class RequestPart:
 
     def __init__(self, request: SplitRequest, begin: int, end: int, arrays: Sequence[Array]) -> None:
         self.arrays, self.arrived = arrays, perf_counter_ns()
-        self.outputs: Sequence[Array] | None = None
+        self.outputs: list[Array] | None = None
         self.request, self._begin, self._end = request, begin, end
 
     def begin(self) -> bool:

@@ -125,7 +125,7 @@ class Worker(Stoppable):
     def run(
         self,
         arrays: Sequence[Array],
-        outputs: Sequence[Array] | None,
+        outputs: list[Array] | None,
         arrived: int,
         request: Request | None = None,
     ) -> list[Array]:

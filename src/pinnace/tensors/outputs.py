@@ -103,7 +103,7 @@ class OutputPorts:
         if not outputs:
             outputs.extend(tensors_of(results, self.kinds))
             return Outputs(outputs)
-        if into is not None and _same(results, into):  # the engine wrote into all of them
+        if results is into:  # the engine wrote into all of them
             return Outputs(outputs)
         tensors = Outputs()
         for place, given in enumerate(outputs):

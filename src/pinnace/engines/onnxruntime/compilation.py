@@ -23,6 +23,7 @@ from pinnace.engines.onnxruntime.session import FAILURES, NO_OPTIMIZATION, Weigh
 from pinnace.errors import DeviceUnavailableError, EngineError, LackingKernelsError
 from pinnace.graph.constants import constant
 from pinnace.graph.failures import Unsupported
+from pinnace.graph.matching import dequantizing
 from pinnace.graph.walk import nodes
 from pinnace.lowering.graph import Compilable
 from pinnace.types import Array
@@ -36,6 +37,7 @@ _FOLDING = ["ConstantFolding", "ConstantFoldingDQ"]
 _FAR = 64
 """Operators that are looked at before a QuantizeLinear; walks to the end would take the square of a chain."""
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
+_WEIGHTED = ("Conv", "ConvTranspose", "Gemm")
 _SCALED = ("Add", "Div", "Mul", "Pow", "Sub")
 _NO_WEIGHTS: Weights = {}
 
@@ -203,6 +205,13 @@ def _quantizes_behind_transposes(every: list[ir.Node]) -> bool:
     return any(n.op_type == "QuantizeLinear" and _is_turned_and_shared(n.inputs[0]) for n in every)
 
 
+def _quantizes_weights(every: list[ir.Node]) -> bool:
+    """Float weights of an operator between quantized values are quantized too."""
+    return any(
+        n.op_type in _WEIGHTED and dequantizing(n.inputs[0]) and not dequantizing(n.inputs[1]) for n in every
+    )
+
+
 def _is_turned_and_shared(value: ir.Value | None) -> bool:
     turned = shared = False
     for _ in range(_FAR):
@@ -231,6 +240,7 @@ _WRONG: dict[tuple[str, ...], Callable[[list[ir.Node]], bool]] = {
     ("QDQPropagationTransformer",): _dequantizes_for_branches,
     ("TransposeOptimizer_CPUExecutionProvider",): _resizes_by_cubes,
     ("TransposeOptimizer", "TransposeOptimizer_CPUExecutionProvider"): _quantizes_behind_transposes,
+    ("WeightBiasQuantization",): _quantizes_weights,
 }
 
 

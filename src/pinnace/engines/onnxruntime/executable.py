@@ -6,7 +6,7 @@ import ctypes
 import math
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 from weakref import ReferenceType, ref
 
 import numpy as np
@@ -102,7 +102,7 @@ class _OrtExecution:
         self._names = [p.name for p in interface.inputs] + [name for name, _ in interface.states]
         self._fetch = [p.name for p in interface.outputs] + [name for _, name in interface.states]
 
-    def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
+    def run(self, arrays: Sequence[Array], outputs: list[Array] | None = None) -> list[Array]:
         try:
             results = self._compute(dict(zip(self._names, (*arrays, *self.state), strict=True)))
         except FAILURES as error:
@@ -132,7 +132,7 @@ class _FreeExecution(_OrtExecution):
         self._binding = session.io_binding()._iobinding
         self._binds = True
 
-    def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
+    def run(self, arrays: Sequence[Array], outputs: list[Array] | None = None) -> list[Array]:
         if outputs is None or not self._binds:
             return super().run(arrays)
         binding = self._binding
@@ -149,7 +149,7 @@ class _FreeExecution(_OrtExecution):
         finally:
             binding.clear_binding_inputs()
             binding.clear_binding_outputs()
-        return list(outputs)
+        return outputs
 
 
 class _ValueExecution(_OrtExecution):
@@ -170,7 +170,7 @@ class _FixedExecution(_OrtExecution):
         self._results = [(p.shape, p.dtype.to_numpy()) for p in interface.outputs]
         self._misdeclared = False
 
-    def _run_unbound(self, arrays: Sequence[Array], outputs: Sequence[Array] | None) -> list[Array]:
+    def _run_unbound(self, arrays: Sequence[Array], outputs: list[Array] | None) -> list[Array]:
         """Repeat a failed run without binding; if it succeeds, no later run binds.
 
         A file may declare other shapes than its results have. Other errors are raised again.
@@ -193,7 +193,7 @@ class _BoundExecution(_FixedExecution):
         self._written: list[Array] = []
         self._memory = Results(self._results)
 
-    def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
+    def run(self, arrays: Sequence[Array], outputs: list[Array] | None = None) -> list[Array]:
         if self._misdeclared:
             return self._run_unbound(arrays, outputs)
         read, binding = self._read, self._binding
@@ -215,13 +215,13 @@ class _BoundExecution(_FixedExecution):
             self._binding.bind_ortvalue_output(name, _value_of(results[place], _HOST))
         return results
 
-    def _given(self, outputs: Sequence[Array]) -> list[Array]:
+    def _given(self, outputs: list[Array]) -> list[Array]:
         if len(self._written) != len(outputs) or any(map(operator.is_not, outputs, self._written)):
             self._written = []
             for name, array in zip(self._fetch, outputs, strict=True):
                 self._binding.bind_ortvalue_output(name, _value_of(array, _HOST))
             self._written = list(outputs)
-        return self._written
+        return outputs
 
 
 class _CopyingExecution(_FixedExecution):
@@ -237,7 +237,7 @@ class _CopyingExecution(_FixedExecution):
         for name, array in zip(self._fetch, self._written, strict=True):
             self._binding.bind_ortvalue_output(name, _value_of(array, _HOST))
 
-    def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
+    def run(self, arrays: Sequence[Array], outputs: list[Array] | None = None) -> list[Array]:
         if self._misdeclared:
             return self._run_unbound(arrays, outputs)
         try:
@@ -256,9 +256,11 @@ class _CopyingExecution(_FixedExecution):
             for written in self._written:  # a comprehension would take longer
                 results.append(_copy(written))
             return results
-        for place, output in enumerate(outputs):
+        place = 0
+        for output in outputs:
             output[...] = self._written[place]
-        return list(outputs)
+            place += 1  # noqa: SIM113
+        return outputs
 
 
 class _DeviceExecution(_OrtExecution):
@@ -274,7 +276,7 @@ class _DeviceExecution(_OrtExecution):
         self._whole, self._binding = session, session.io_binding()
         self._bound: list[tuple[ort.IOBinding, list[ReferenceType[OrtArray]]]] = []
 
-    def run(self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None = None) -> list[Array]:
+    def run(self, arrays: Sequence[Array], outputs: list[Any] | None = None) -> list[Array]:
         there = None if self.state or outputs is None else _all_there((*arrays, *outputs))
         try:
             if there is None:
@@ -285,7 +287,7 @@ class _DeviceExecution(_OrtExecution):
         except FAILURES as error:
             self._bound = []
             raise EngineError(f"onnxruntime: {device_errors.with_hint(str(error))}") from None
-        return cast("list[Array]", list(outputs or ()))
+        return cast("list[Array]", outputs)
 
     def _binding_of(self, given: Sequence[OrtArray]) -> ort.IOBinding:
         for binding, before in self._bound:
@@ -346,7 +348,7 @@ def _bind_output(binding: ort.IOBinding, name: str, array: Array | OrtArray | No
         binding.bind_ortvalue_output(name, _as_value(array))
 
 
-def _copied(results: Sequence[Array], outputs: Sequence[Array]) -> list[Array]:
+def _copied(results: Sequence[Array], outputs: list[Array]) -> list[Array]:
     for result, output in zip(results, outputs, strict=True):
         if result.shape != output.shape:
             raise EngineError(
@@ -354,7 +356,7 @@ def _copied(results: Sequence[Array], outputs: Sequence[Array]) -> list[Array]:
                 f"{list(output.shape)} as the model declares: call predict without output arrays"
             )
         np.copyto(output, result)
-    return list(outputs)
+    return outputs
 
 
 def _as_value(array: Array) -> ort.OrtValue:

@@ -1,19 +1,19 @@
 """Quantized weights in the form that onnxruntime accepts (seen in 1.32).
 
-* On processors without VNNI, where sums of int8 products overflow, it converts int8 weights and their zero
-  points to uint8, and refuses a model where one is converted twice ("Attempt to replace the existing
-  tensor").
-* It computes integer products with weights of more than two dimensions, and refuses per-channel zero points
-  of these in the run; none at all means the same as zeros.
+On processors without VNNI, where sums of int8 products overflow, it converts int8 weights and their zero
+points to uint8. It refuses a model where one is converted twice ("Attempt to replace the existing tensor").
+Where there is no zero point it makes a single one, which the run refuses beside scales of channels or blocks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
+import numpy as np
 import onnx_ir as ir
 
 from pinnace.graph.walk import nodes
+from pinnace.machine.processor import sums_of_bytes_overflow
 
 
 def separate_weights(model: ir.Model, kept: Collection[str]) -> None:
@@ -22,12 +22,14 @@ def separate_weights(model: ir.Model, kept: Collection[str]) -> None:
     They share one tensor. Weights named in `kept` keep their name, and are not separated.
     """
     taken: set[ir.Value] = set()
+    converted = sums_of_bytes_overflow()
     for node in list(nodes(model.graph)):
         weight = _stored(node.inputs[0]) if node.op_type == "DequantizeLinear" else None
-        if weight is None or not weight.is_initializer() or weight.dtype is not ir.DataType.INT8:
+        if weight is None or weight.dtype is not ir.DataType.INT8:
             continue
-        _without_zeros(node)
-        if weight.name in kept:
+        if converted:
+            _with_zeros(model.graph, node)
+        if not weight.is_initializer() or weight.name in kept:
             continue
         for copy in (node, *_copies(node)):
             for i in (0, 2):
@@ -40,17 +42,17 @@ def _stored(weight: ir.Value | None) -> ir.Value | None:
     return node.inputs[0] if node is not None and node.op_type == "Transpose" else weight
 
 
-def _without_zeros(node: ir.Node) -> None:
-    """Remove zero points of 0 with which a product of more than two dimensions is refused."""
-    weight, scale = node.inputs[0], node.inputs[1]
-    zero_points = node.inputs[2] if len(node.inputs) > 2 else None
-    if zero_points is None or weight is None or weight.shape is None or len(weight.shape) < 3:
+def _with_zeros(graph: ir.Graph, node: ir.Node) -> None:
+    """Add zero points of 0, one for each scale."""
+    scale = node.inputs[1]
+    if (len(node.inputs) > 2 and node.inputs[2] is not None) or scale is None or scale.shape is None:
         return
-    if scale is None or scale.shape is None or len(scale.shape) == 0 or zero_points.const_value is None:
-        return
-    products = all(user.op_type == "MatMul" for user, _ in node.outputs[0].uses())
-    if products and not zero_points.const_value.numpy().any():
-        node.replace_input_with(2, None)
+    if len(scale.shape) > 0 and scale.shape.is_static():
+        zeros = ir.tensor(np.zeros(scale.shape.numpy(), np.int8), name=f"{node.outputs[0].name}/zero_points")
+        value = ir.Value(name=zeros.name, const_value=zeros)
+        graph.register_initializer(value)
+        node.resize_inputs(3)
+        node.replace_input_with(2, value)
 
 
 def _copies(node: ir.Node) -> list[ir.Node]:

@@ -127,7 +127,7 @@ class _OpenvinoExecution:
         self._read: list[Array | None] = [None] * len(names)
         self._written: list[Array] = []
 
-    def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
+    def run(self, arrays: Sequence[Array], outputs: list[Array] | None = None) -> list[Array]:
         """Compute the outputs. Raises `EngineError` if OpenVINO fails, or its result differs from ONNX's."""
         for place, name, limit in self._limits:
             limit.check(name, arrays[place])
@@ -144,15 +144,15 @@ class _OpenvinoExecution:
         if outputs is not None and not self._fixed:
             for result, output in zip(results, outputs, strict=True):
                 np.copyto(output, result)
-            return list(outputs)
-        return results
+            return outputs
+        return results if outputs is None else outputs
 
     def stop(self, for_good: bool = False) -> None:
         """See `Execution`: OpenVINO looks at this before each node of the graph, but not within a loop."""
         self._stopped = True
         self._request.cancel()
 
-    def _computed(self, arrays: Sequence[Array], outputs: Sequence[Array] | None) -> list[Array]:
+    def _computed(self, arrays: Sequence[Array], outputs: list[Array] | None) -> list[Array]:
         for index, array in enumerate((*arrays, *self.state)):
             place = self._places[index]
             if array is not self._read[index] and place is not None:

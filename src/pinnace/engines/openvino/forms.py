@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from pinnace.graph.constants import array, constant, given_ints
 from pinnace.graph.inference import infer
+from pinnace.graph.scales import are_of_channels, is_one, uses
 
 _T = ir.DataType
 FLOATS = frozenset((_T.FLOAT, _T.FLOAT16))
@@ -289,6 +290,19 @@ def gains_dimension(node: ir.Node, opset: int) -> bool:
     """Return True if a scalar gets the dimension of its scale or zero point."""
     first, *others = (_shape(value, opset) for value in node.inputs if value is not None)
     return first == () and any(shape != () for shape in others)
+
+
+def has_other_scales(step: ir.Node, opset: int) -> bool:
+    """Return True for several scales, unless they are those of a bias or of a weight's channels."""
+    if is_one(step.inputs[1]) or step.inputs[0] is None or step.inputs[0].dtype is _T.INT32:
+        return False
+    if step.op_type == "QuantizeLinear":
+        return constant(step.inputs[0]) is None
+    shape = _shape(step.inputs[0], opset)
+    return shape is None or not all(
+        reader.op_type == "ConvTranspose" or are_of_channels(step, reader, place, axis)
+        for reader, place, axis in uses(step, len(shape))
+    )
 
 
 def overflows(node: ir.Node) -> bool:

@@ -132,9 +132,11 @@ _USES = (
     _Use("Constant", "value value_float value_floats value_int value_ints", _ALL),
     _Use("ConstantOfShape", "value", forms.INTEGERS, (0,)),
     _Use("Shape", "end start", _ALL),
-    _Use("QuantizeLinear", "axis output_dtype", wrong=forms.gains_dimension),
+    _Use("QuantizeLinear", "axis output_dtype",
+         wrong=lambda n, opset: forms.gains_dimension(n, opset) or forms.has_other_scales(n, opset)),
     _Use("DequantizeLinear", "axis", _BYTES | {_T.INT32},
          wrong=lambda n, opset: forms.gains_dimension(n, opset) or forms.is_rounded_behind(n)
+         or forms.has_other_scales(n, opset)
          or (sums_of_bytes_overflow() and forms.overflows(n))),
 )  # fmt: skip
 

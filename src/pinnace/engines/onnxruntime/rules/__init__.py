@@ -36,6 +36,7 @@ from pinnace.engines.onnxruntime.rules.refused import (
     same_with_holes,
     signed_steps,
 )
+from pinnace.engines.onnxruntime.rules.scales import dequantized_in_floats, quantized_in_floats
 from pinnace.engines.onnxruntime.rules.softplus import faster_mish, faster_softplus
 from pinnace.graph.builder import Builder
 from pinnace.graph.editor import Editor
@@ -50,11 +51,12 @@ Rule = Callable[[Builder, ir.Node], ir.Value | None]
 REFUSED: dict[str, tuple[Rule, ...]] = {
     "Conv": (same_as_pads, same_with_holes),
     "ConvInteger": (same_as_pads,),
-    "DequantizeLinear": (signed_steps,),
+    "DequantizeLinear": (dequantized_in_floats, signed_steps),
     "Div": (of_exact_sigmoid,),
     "Log": (log_of_sigmoid,),
     "MatMul": (product_with_vector,),
     "Pow": (of_exact_sigmoid,),
+    "QuantizeLinear": (quantized_in_floats,),
     "Reciprocal": (of_exact_sigmoid,),
     "Resize": (resize_of_all_axes,),
     "Sqrt": (of_exact_sigmoid,),
@@ -103,6 +105,7 @@ _SINCE: dict[Rule, int] = {
     layer_norm: 17,  # likewise
     group_norm: 21,  # factors and offsets were those of groups
     pool_of_nothing: 14,  # a Reshape could not make a dimension of 0
+    quantized_in_floats: 13,  # there was one scale, and bounds of a Clip were attributes
     same_with_holes: 15,  # Pad had attributes, and Shape gave all dimensions
 }
 """The first ONNX operator set whose operators a rule understands; 7 for all other rules, the oldest that

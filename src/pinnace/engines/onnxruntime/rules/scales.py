@@ -1,0 +1,115 @@
+"""Scales that onnxruntime's integer kernels do not use as the file has them (seen in 1.32).
+
+A kernel (see `quantized`) takes one scale for each input and result, and one for each output channel of a
+weight. It uses other scales of the same number as if they were these, and refuses the rest in the run. It
+takes the product of the scales of input and weight for that of a bias. Steps with other scales are written
+as arithmetic of floats, for which there is no integer kernel.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.graph.builder import Builder
+from pinnace.graph.constants import array, constant
+from pinnace.graph.failures import Unsupported
+from pinnace.graph.matching import dequantizing
+from pinnace.graph.scales import are_of_channels, axis_of, is_one, uses
+
+_INTEGERS = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.DataType.UINT16)
+_PRODUCTS = ("Gemm", "MatMul")
+"""Operators with integer kernels that return floats."""
+_BETWEEN = ("Clip", "Relu", "Transpose")
+"""Operators that may be between an integer kernel and the QuantizeLinear of its result."""
+_ALIKE = 1e-4
+"""Relative difference of scales that rounding explains: a bias of that error is far below a step."""
+
+
+def dequantized_in_floats(b: Builder, node: ir.Node) -> ir.Value | None:
+    """DequantizeLinear(q) -> (q - zero point) * scale, if an integer kernel would use the scale wrongly."""
+    integers, scale, zero = (*node.inputs, None)[:3]
+    if integers is None or scale is None or b.dtype(scale) is not ir.DataType.FLOAT:
+        return None
+    kind = b.dtype(integers)
+    if kind not in (*_INTEGERS, ir.DataType.INT32) or (is_one(scale) and kind is not ir.DataType.INT32):
+        return None
+    if all(_is_right(node, *use) for use in uses(node, b.rank(integers)) if _in_integers(use[0])):
+        return None
+    floats = b.cast(integers, ir.DataType.FLOAT)
+    if zero is not None:
+        floats = b.op("Sub", floats, b.cast(_spread(b, node, zero), ir.DataType.FLOAT))
+    return b.op("Mul", floats, _spread(b, node, scale))
+
+
+def quantized_in_floats(b: Builder, node: ir.Node) -> ir.Value | None:
+    """QuantizeLinear(x) with several scales -> Cast(Clip(Round(x / scale) + zero point)).
+
+    No integer kernel returns several scales. What is constant is quantized at the build.
+    """
+    x, scale, zero = (*node.inputs, None)[:3]
+    if x is None or scale is None or is_one(scale) or constant(x) is not None:
+        return None
+    kind = ir.DataType(node.attributes.get_int("output_dtype", 0)) if zero is None else b.dtype(zero)
+    kind = kind or ir.DataType.UINT8
+    if kind not in _INTEGERS or b.dtype(x) is not ir.DataType.FLOAT:
+        return None
+    steps = b.op("Round", b.op("Div", x, _spread(b, node, scale)))
+    if zero is not None:
+        steps = b.op("Add", steps, b.cast(_spread(b, node, zero), ir.DataType.FLOAT))
+    ends = np.iinfo(kind.numpy())
+    return b.cast(b.op("Clip", steps, b.like(ends.min, steps), b.like(ends.max, steps)), kind)
+
+
+def _in_integers(node: ir.Node) -> bool:
+    """Return True if onnxruntime may use an integer kernel."""
+    if node.domain or not all(
+        value is None
+        or value.dtype is not ir.DataType.FLOAT
+        or dequantizing(value) is not None
+        or constant(value) is not None
+        for value in node.inputs
+    ):
+        return False
+    waiting = list(node.outputs)
+    while waiting and node.op_type not in _PRODUCTS:
+        for reader, _ in waiting.pop().uses():
+            if reader.op_type == "QuantizeLinear":
+                return True
+            waiting += reader.outputs if reader.op_type in _BETWEEN else []
+    return node.op_type in _PRODUCTS
+
+
+def _is_right(step: ir.Node, reader: ir.Node, place: int, axis: int) -> bool:
+    """Return True if an integer kernel of `reader` uses the scales as they are."""
+    if reader.op_type in ("Conv", "Gemm") and place == 2:
+        return _is_bias(step, reader)
+    return is_one(step.inputs[1]) or are_of_channels(step, reader, place, axis)
+
+
+def _is_bias(step: ir.Node, reader: ir.Node) -> bool:
+    """Return True if the scale of a bias is the product of those of the other inputs."""
+    zero = (*step.inputs, None)[2]
+    if zero is not None and ((points := array(zero)) is None or points.any()):
+        return False
+    steps = [dequantizing(value) for value in reader.inputs[:2]]
+    bias, *scales = (array(one.inputs[1]) if one else None for one in (step, *steps))
+    x, weight = scales
+    if bias is None or x is None or weight is None or x.size != 1 or bias.size not in (1, weight.size):
+        return False
+    return bool(np.allclose(bias.reshape(-1), x.reshape(-1) * weight.reshape(-1), _ALIKE, 0))
+
+
+def _spread(b: Builder, node: ir.Node, scale: ir.Value) -> ir.Value:
+    """Return scales or zero points in a shape that broadcasts to the values of a node."""
+    if is_one(scale):
+        return b.scalar(scale)
+    assert node.inputs[0] is not None
+    dims, block = b.shape(node.inputs[0]), node.attributes.get_int("block_size", 0)
+    axis = axis_of(node, len(dims))
+    if not block:
+        return b.reshape(scale, [-1, *[1] * (len(dims) - 1 - axis)])
+    size = dims[axis]
+    if size is None:
+        raise Unsupported("has blocks along a free dimension")
+    return b.op("Gather", scale, b.constant(np.arange(size) // block, np.int64), axis=axis)

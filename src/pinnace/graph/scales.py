@@ -1,0 +1,54 @@
+"""Scales of DequantizeLinear: one for a tensor, one for each output channel of a weight, or others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx_ir as ir
+
+from pinnace.graph.constants import constant
+from pinnace.graph.matching import made_by
+
+
+def is_one(scale: ir.Value | None) -> bool:
+    """Return True for the scale of a whole tensor; False also if the shape is unknown."""
+    return scale is not None and scale.shape is not None and tuple(scale.shape) in ((), (1,))
+
+
+def axis_of(step: ir.Node, rank: int) -> int:
+    """Return the axis of several scales, counted from the first dimension."""
+    axis = step.attributes.get_int("axis", 1)
+    return axis + rank if axis < 0 else axis
+
+
+def uses(step: ir.Node, rank: int) -> Iterator[tuple[ir.Node, int, int]]:
+    """Return the readers of the result and its transposes, the number of the input, and the axis there."""
+    waiting = [(step.outputs[0], axis_of(step, rank))]
+    while waiting:
+        read, axis = waiting.pop()
+        for reader, place in read.uses():
+            if reader.op_type == "Transpose" and not reader.domain:
+                perm = reader.attributes.get_ints("perm", range(rank)[::-1])
+                waiting.append((reader.outputs[0], list(perm).index(axis)))
+            else:
+                yield reader, place, axis
+
+
+def are_of_channels(step: ir.Node, reader: ir.Node, place: int, axis: int) -> bool:
+    """Return True if scales along `axis` are one for each output channel of the reader's weight.
+
+    A stack of matrices has none.
+    """
+    weight = step.inputs[0]
+    if place != 1 or "block_size" in step.attributes or weight is None or not _is_constant(weight):
+        return False
+    if reader.op_type == "MatMul":
+        return axis == 1 and len(weight.shape or ()) == 2
+    untransposed = reader.op_type == "Gemm" and not reader.attributes.get_int("transB", 0)
+    return reader.op_type in ("Conv", "Gemm") and axis == int(untransposed)
+
+
+def _is_constant(integers: ir.Value | None) -> bool:
+    """Return True for constant integers, also of floats that are quantized at the build."""
+    made = made_by(integers, "QuantizeLinear")
+    return constant(made.inputs[0] if made else integers) is not None
