@@ -7,8 +7,10 @@ import sys
 import textwrap
 import time
 
+import ml_dtypes
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -485,3 +487,14 @@ def test_a_cache_in_memory_takes_half_of_it_at_most(cache, monkeypatch):
     assert store.Store.from_settings(Settings()).limit == 1 << 29
     monkeypatch.setenv("PINNACE_CACHE_LIMIT", "0.1")
     assert store.Store.from_settings(Settings()).limit == 100_000_000
+
+
+@pytest.mark.parametrize("kind", ["int4", "uint4", "float8_e4m3fn", "float8_e5m2"])
+def test_weights_of_few_bits_are_what_the_file_has(cache, tmp_path, kind):
+    weight = np.random.default_rng(2).integers(0, 8, (128, 64)).astype(getattr(ml_dtypes, kind))
+    text = """<ir_version: 10, opset_import: ["": 21]> g (float[n,128] x) => (float[n,64] y)
+        <float one = {1}> { d = DequantizeLinear(w, one) y = MatMul(x, d) }"""
+    path = tmp_path / "few.onnx"
+    ir.save(ir.from_onnx_text(text, initializers=[ir.tensor(weight, name="w")]), path)
+    for model in (path, path, path.read_bytes()):  # the second time from the cache
+        assert predict(model) == close_to(weight.astype(np.float32))

@@ -40,7 +40,7 @@ def are_of_channels(step: ir.Node, reader: ir.Node, place: int, axis: int) -> bo
     A stack of matrices has none.
     """
     weight = step.inputs[0]
-    if place != 1 or "block_size" in step.attributes or weight is None or not _is_constant(weight):
+    if place != 1 or "block_size" in step.attributes or weight is None or not is_constant(weight):
         return False
     if reader.op_type == "MatMul":
         return axis == 1 and len(weight.shape or ()) == 2
@@ -48,7 +48,7 @@ def are_of_channels(step: ir.Node, reader: ir.Node, place: int, axis: int) -> bo
     return reader.op_type in ("Conv", "Gemm") and axis == int(untransposed)
 
 
-def _is_constant(integers: ir.Value | None) -> bool:
+def is_constant(integers: ir.Value | None) -> bool:
     """Return True for constant integers, also of floats that are quantized at the build."""
     made = made_by(integers, "QuantizeLinear")
     return constant(made.inputs[0] if made else integers) is not None

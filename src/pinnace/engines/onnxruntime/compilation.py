@@ -160,8 +160,8 @@ def _in_memory(
             continue
         if not value.uses() and not value.is_graph_output():  # onnxruntime drops it before it is replaced
             continue
-        if isinstance(tensor, ir.ExternalTensor) and (source is None or tensor.dtype.bitwidth < 8):
-            continue
+        if tensor.dtype.bitwidth < 8 or (isinstance(tensor, ir.ExternalTensor) and source is None):
+            continue  # arrays have a byte for each element, and onnxruntime packs several into one
         array = tensor.numpy() if source is None else source.data_of(tensor)
         found[name] = (array, tensor.dtype.value)
         value.const_value = ir.ExternalTensor(

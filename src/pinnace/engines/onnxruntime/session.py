@@ -22,6 +22,8 @@ NO_OPTIMIZATION = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
 _BFLOAT16_PRODUCTS = "mlas.enable_gemm_fastmath_arm64_bfloat16"
 """Matrix products in bfloat16, with sums in float32, on Arm: onnxruntime's only 16-bit computation for models
 in float32."""
+_INPUTS_OF_4_BITS = "session.qdq_matmulnbits_accuracy_level"
+"""The rounding of a product's input where its weight has 4 bits: 1 is float32, the default 8 bits."""
 _FATAL = 4  # log severity: errors are raised, and need not be printed too
 
 
@@ -34,6 +36,7 @@ def options(target: Target, folder: str | None = None) -> ort.SessionOptions:
     chosen = ort.SessionOptions()
     if sums_of_bytes_overflow():  # the slower kernels are exact; with VNNI all are
         chosen.add_session_config_entry("session.x64quantprecision", "1")
+    chosen.add_session_config_entry(_INPUTS_OF_4_BITS, "1")
     if target.precision == "preferred_fp16" and _has_bfloat16_products():
         chosen.add_session_config_entry(_BFLOAT16_PRODUCTS, "1")
     chosen.log_severity_level = _FATAL

@@ -1,9 +1,10 @@
-"""Scales that onnxruntime's integer kernels do not use as the file has them (seen in 1.32).
+"""Quantized values that onnxruntime's integer kernels do not use as the file has them (seen in 1.32).
 
 A kernel (see `quantized`) takes one scale for each input and result, and one for each output channel of a
 weight. It uses other scales of the same number as if they were these, and refuses the rest in the run. It
-takes the product of the scales of input and weight for that of a bias. Steps with other scales are written
-as arithmetic of floats, for which there is no integer kernel.
+takes the product of the scales of input and weight for that of a bias. If a product's weight alone is
+quantized, it rounds the input to 8 bits, too. Such steps are written as arithmetic of floats, for which there
+is no integer kernel.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ import onnx_ir as ir
 from pinnace.graph.builder import Builder
 from pinnace.graph.constants import array, constant
 from pinnace.graph.failures import Unsupported
-from pinnace.graph.matching import dequantizing
-from pinnace.graph.scales import are_of_channels, axis_of, is_one, uses
+from pinnace.graph.matching import dequantizing, made_by, private
+from pinnace.graph.scales import are_of_channels, axis_of, is_constant, is_one, uses
+from pinnace.types import Array
 
 _INTEGERS = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.DataType.UINT16)
 _PRODUCTS = ("Gemm", "MatMul")
 """Operators with integer kernels that return floats."""
+_PASSED = ("Flatten", "MaxPool", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+"""Operators that onnxruntime computes in integers, and then what is behind them."""
 _BETWEEN = ("Clip", "Relu", "Transpose")
 """Operators that may be between an integer kernel and the QuantizeLinear of its result."""
 _ALIKE = 1e-4
@@ -27,19 +31,31 @@ _ALIKE = 1e-4
 
 
 def dequantized_in_floats(b: Builder, node: ir.Node) -> ir.Value | None:
-    """DequantizeLinear(q) -> (q - zero point) * scale, if an integer kernel would use the scale wrongly."""
+    """DequantizeLinear(q) -> (q - zero point) * scale, if an integer kernel would compute something else."""
     integers, scale, zero = (*node.inputs, None)[:3]
     if integers is None or scale is None or b.dtype(scale) is not ir.DataType.FLOAT:
         return None
-    kind = b.dtype(integers)
-    if kind not in (*_INTEGERS, ir.DataType.INT32) or (is_one(scale) and kind is not ir.DataType.INT32):
+    if b.dtype(integers) not in (*_INTEGERS, ir.DataType.INT32):
         return None
-    if all(_is_right(node, *use) for use in uses(node, b.rank(integers)) if _in_integers(use[0])):
+    if all(_is_right(b, node, *use) for use in uses(node, b.rank(integers))):
         return None
+    factor, offset = _spread(b, node, scale), None if zero is None else _spread(b, node, zero)
+    if (weight := _computed(integers, factor, offset)) is not None:
+        return b.weight(ir.tensor(weight))
     floats = b.cast(integers, ir.DataType.FLOAT)
-    if zero is not None:
-        floats = b.op("Sub", floats, b.cast(_spread(b, node, zero), ir.DataType.FLOAT))
-    return b.op("Mul", floats, _spread(b, node, scale))
+    return b.op("Mul", floats if offset is None else b.op("Sub", floats, offset), factor)
+
+
+def _computed(integers: ir.Value, factor: ir.Value, offset: ir.Value | None) -> Array | None:
+    """Return the floats of a weight; None if others read it, as each would make four times its bytes."""
+    whole, factors = array(integers) if private(integers) else None, array(factor)
+    offsets = np.float32(0) if offset is None else array(offset)
+    if whole is None or factors is None or offsets is None:
+        return None
+    floats = whole.astype(np.float32)
+    floats -= offsets
+    floats *= factors
+    return floats
 
 
 def quantized_in_floats(b: Builder, node: ir.Node) -> ir.Value | None:
@@ -56,17 +72,17 @@ def quantized_in_floats(b: Builder, node: ir.Node) -> ir.Value | None:
         return None
     steps = b.op("Round", b.op("Div", x, _spread(b, node, scale)))
     if zero is not None:
-        steps = b.op("Add", steps, b.cast(_spread(b, node, zero), ir.DataType.FLOAT))
+        steps = b.op("Add", steps, _spread(b, node, zero))
     ends = np.iinfo(kind.numpy())
     return b.cast(b.op("Clip", steps, b.like(ends.min, steps), b.like(ends.max, steps)), kind)
 
 
-def _in_integers(node: ir.Node) -> bool:
+def _in_integers(b: Builder, node: ir.Node) -> bool:
     """Return True if onnxruntime may use an integer kernel."""
     if node.domain or not all(
         value is None
-        or value.dtype is not ir.DataType.FLOAT
-        or dequantizing(value) is not None
+        or b.known_dtype(value) not in (ir.DataType.FLOAT, None)
+        or _is_dequantized(value)
         or constant(value) is not None
         for value in node.inputs
     ):
@@ -80,8 +96,18 @@ def _in_integers(node: ir.Node) -> bool:
     return node.op_type in _PRODUCTS
 
 
-def _is_right(step: ir.Node, reader: ir.Node, place: int, axis: int) -> bool:
-    """Return True if an integer kernel of `reader` uses the scales as they are."""
+def _is_dequantized(value: ir.Value | None) -> bool:
+    while value is not None and (maker := made_by(value, "DequantizeLinear", *_PASSED)) is not None:
+        if maker.op_type == "DequantizeLinear":
+            return True
+        value = maker.inputs[0]
+    return False
+
+
+def _is_right(b: Builder, step: ir.Node, reader: ir.Node, place: int, axis: int) -> bool:
+    """Return True if `reader` has no integer kernel, or one that computes what the file says."""
+    if not _in_integers(b, reader):
+        return place != 1 or reader.op_type not in _PRODUCTS or not is_constant(step.inputs[0])
     if reader.op_type in ("Conv", "Gemm") and place == 2:
         return _is_bias(step, reader)
     return is_one(step.inputs[1]) or are_of_channels(step, reader, place, axis)
@@ -100,16 +126,21 @@ def _is_bias(step: ir.Node, reader: ir.Node) -> bool:
     return bool(np.allclose(bias.reshape(-1), x.reshape(-1) * weight.reshape(-1), _ALIKE, 0))
 
 
-def _spread(b: Builder, node: ir.Node, scale: ir.Value) -> ir.Value:
-    """Return scales or zero points in a shape that broadcasts to the values of a node."""
-    if is_one(scale):
-        return b.scalar(scale)
-    assert node.inputs[0] is not None
-    dims, block = b.shape(node.inputs[0]), node.attributes.get_int("block_size", 0)
-    axis = axis_of(node, len(dims))
-    if not block:
-        return b.reshape(scale, [-1, *[1] * (len(dims) - 1 - axis)])
-    size = dims[axis]
-    if size is None:
-        raise Unsupported("has blocks along a free dimension")
-    return b.op("Gather", scale, b.constant(np.arange(size) // block, np.int64), axis=axis)
+def _spread(b: Builder, node: ir.Node, value: ir.Value) -> ir.Value:
+    """Return scales or zero points as floats in a shape that broadcasts to the values of a node."""
+    numbers = array(value)
+    if numbers is None and is_one(value):
+        return b.cast(b.scalar(value), ir.DataType.FLOAT)
+    if numbers is None or node.inputs[0] is None:
+        raise Unsupported("computes several scales")
+    if numbers.size > 1:
+        dims, block = b.shape(node.inputs[0]), node.attributes.get_int("block_size", 0)
+        axis = axis_of(node, len(dims))
+        size = dims[axis]
+        if size is None:
+            raise Unsupported("has scales along a free dimension")
+        if block:
+            numbers = numbers.take(np.arange(size) // block, axis)
+        else:
+            numbers = numbers.reshape(-1, *[1] * (len(dims) - 1 - axis))
+    return b.constant(numbers, np.float32)
