@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnxruntime
@@ -128,6 +129,10 @@ FORMS = {
     ),
     "stored in bytes in blocks": (
         1, "b = Relu(a) d = DequantizeLinear<axis=0, block_size=16>(q_64x32, s_4x32) y = MatMul(b, d)", 21,
+    ),
+    "stored in 4 bits": (1, "b = Relu(a) d = DequantizeLinear<axis=-1>(h_64x32, s_32) y = MatMul(b, d)"),
+    "stored in 4 bits in blocks": (
+        1, "b = Relu(a) d = DequantizeLinear<axis=0, block_size=16>(h_64x32, s_4x32) y = MatMul(b, d)", 21,
     ),
     "rows below rows": (1, f"r = Relu(a) b = Concat<axis=0>(a, r) {LAST}"),
     "rows below rows from the end": (1, f"r = Relu(a) b = Concat<axis=-2>(a, r) {LAST}"),
@@ -262,7 +267,7 @@ FREE = {
 
 
 def named(name):
-    """The weight that a name describes: floats w_32x64, scales s_4, bytes q_4x2, the integers i_1_m2."""
+    """The weight that a name describes: floats w_32x64, scales s_4, bytes q_4x2, halves of bytes h_4x2, the integers i_1_m2."""
     kind, _, rest = name.partition("_")
     if kind == "i":
         return np.array([int(n.replace("m", "-")) for n in rest.split("_")], np.int64)
@@ -270,6 +275,8 @@ def named(name):
     shape = [int(n) for n in rest.rstrip("bt").split("x")]
     if kind == "q":
         return random.integers(-100, 100, shape).astype(np.int8)
+    if kind == "h":
+        return random.integers(-8, 8, shape).astype(ml_dtypes.int4)
     numbers = random.normal(size=shape) / 4
     return (np.abs(numbers) / 50 + 0.01 if kind == "s" else numbers).astype(np.float32)
 
@@ -281,11 +288,15 @@ def write(folder, name, rows, nodes, opset=21, run=True):
     model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]> {text}')
     for output in model.graph.output:
         output.type.tensor_type.ClearField("shape")
-    names = sorted(set(re.findall(r"\b(?:[wsq]_\d+(?:x\d+)*[bt]?|i(?:_m?\d+)+)\b", text)))
+    names = sorted(set(re.findall(r"\b(?:[hwsq]_\d+(?:x\d+)*[bt]?|i(?:_m?\d+)+)\b", text)))
     model.graph.initializer.extend(numpy_helper.from_array(named(one), one) for one in names)
     onnx.save(model, folder / f"{name}.onnx")
     x = np.random.default_rng(7).normal(size=(3, 32)).astype(np.float32)
-    session = onnxruntime.InferenceSession(folder / f"{name}.onnx", providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()  # optimized it would round inputs of weights in bytes to 8 bits
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(
+        folder / f"{name}.onnx", options, providers=["CPUExecutionProvider"]
+    )
     golden = {f"run0_y{place}": y for place, y in enumerate(session.run(None, {"x": x}) if run else ())}
     np.savez(folder / f"{name}.npz", run0_x0=x, **golden)
 
