@@ -267,7 +267,7 @@ FREE = {
 
 
 def named(name):
-    """The weight that a name describes: floats w_32x64, scales s_4, bytes q_4x2, 4 bits h_4x2, integers i_1_m2."""
+    """The weight that a name has: floats w_32x64, scales s_4, bytes q_4x2, 4 bits h_4x2, integers i_1_m2."""
     kind, _, rest = name.partition("_")
     if kind == "i":
         return np.array([int(n.replace("m", "-")) for n in rest.split("_")], np.int64)
