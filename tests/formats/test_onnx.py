@@ -270,3 +270,12 @@ def test_what_engines_and_rules_take_for_granted_is_checked(operator, damage, me
     damage(model)
     with pytest.raises(ModelFormatError, match=message):
         read(Source.of_buffer(model.SerializeToString()))
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_an_output_that_is_a_map_is_refused_with_the_remedy(nested):
+    kind = helper.make_map_type_proto(onnx.TensorProto.INT64, helper.make_tensor_type_proto(1, []))
+    output = helper.make_value_info("p", helper.make_sequence_type_proto(kind) if nested else kind)
+    proto = helper.make_model(helper.make_graph([], "g", [], [output]))
+    with pytest.raises(ModelFormatError, match=r"output 'p' is a map.*options=\{'zipmap': False\}"):
+        read(Source.of_buffer(proto.SerializeToString()))

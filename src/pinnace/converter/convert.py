@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 import onnx_ir as ir
-from onnx_ir.passes.common import InlinePass, ShapeInferencePass
+from onnx_ir.passes.common import ShapeInferencePass
 
 from pinnace import formats
 from pinnace.converter import splitting
@@ -19,6 +19,7 @@ from pinnace.converter.raising import raised
 from pinnace.engines.onnxruntime.rules import fuse_blocks
 from pinnace.errors import ConfigError, NotSupportedError, UnsupportedModelError, UnsupportedPrimitive, warn
 from pinnace.formats.mindir.writer import write
+from pinnace.graph.functions import inline
 from pinnace.lowering import custom
 from pinnace.lowering.entry import STATE
 from pinnace.lowering.graph import cast_outputs, compilable, port, shapes_of
@@ -225,7 +226,7 @@ def _read(source: Source, kind: ModelType | None, input_shape: str) -> ir.Model:
     if isinstance(graph, Program) and not shapes:
         model.meta[_CONVERTED_FOR] = graph.converted_for
     if model.functions:
-        InlinePass()(model)
+        inline(model, source.name)
     if model is graph:
         custom.replace(model, source.name)
     ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)

@@ -35,6 +35,7 @@ def read(source: Source) -> ir.Model:
         proto.ParseFromString(outline(source.data, _MODEL, _reference, SMALL, source.name))
         if not proto.HasField("graph"):
             raise ModelFormatError(f"{source.name}: is not an ONNX model: it has no graph")
+        _check_outputs(proto.graph.output, source.name)
         nodes = list(every_node(proto))
         make_dense(proto, nodes, source.name)
         for node in nodes:
@@ -51,6 +52,19 @@ def read(source: Source) -> ir.Model:
         ) from None
     _place_weights(graphs, source)
     return model
+
+
+def _check_outputs(outputs: Sequence[onnx.ValueInfoProto], name: str) -> None:
+    """Raise ModelFormatError for an output that is a map, or a sequence of maps."""
+    for output in outputs:
+        kind = output.type
+        while kind.HasField("sequence_type"):
+            kind = kind.sequence_type.elem_type
+        if kind.HasField("map_type"):
+            raise ModelFormatError(
+                f"{name}: output {output.name!r} is a map, and outputs are tensors: export the model without "
+                f"the ZipMap before it (skl2onnx: options={{'zipmap': False}})"
+            )
 
 
 def _reason(error: BaseException, earlier: BaseException | None) -> str:

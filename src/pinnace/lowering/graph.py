@@ -9,6 +9,7 @@ from typing import NamedTuple
 import onnx_ir as ir
 
 from pinnace.errors import ConfigError, UnsupportedModelError, UnsupportedPrimitive
+from pinnace.graph.functions import inline
 from pinnace.graph.nodes import DOMAIN
 from pinnace.graph.walk import nodes
 from pinnace.lowering import custom
@@ -61,9 +62,7 @@ def compilable(
     ids = frozenset(id(tensor) for tensors in exchanged.values() for tensor in tensors)
     model = _lowered(graph, ids, shapes) if isinstance(graph, Program) else graph
     if model.functions:  # engines check nodes, and OpenVINO's reader ends the process for some functions
-        from onnx_ir.passes.common import InlinePass  # few models need it, and it takes a while to import
-
-        InlinePass()(model)
+        inline(model, name)
     if model is graph:
         custom.replace(model, name, ids)
     if plan:
