@@ -363,3 +363,48 @@ def test_weights_of_all_eight_bits_do_not_overflow(provider):
         executable = build(proto.SerializeToString(), None, Target(threads=1, provider=provider), Settings())
     (y,) = executable.execution().run([np.full((1, 64), 255, np.float32)])
     np.testing.assert_array_equal(y, np.full((1, 64), 64 * 255 * 127))
+
+
+def bytes_at_the_ends(kind, shape, seed):
+    ends = np.iinfo(kind)
+    return np.random.default_rng(seed).choice([ends.min, ends.max], shape).astype(kind)
+
+
+PRODUCTS = {
+    "MatMulInteger": "i = MatMulInteger(a, b)",
+    "MatMulInteger with zero points": "i = MatMulInteger(a, b, a_z, b_z)",
+    "ConvInteger": """c = Reshape(a, image) w = Transpose(b) k = Unsqueeze(w, ends)
+        r = ConvInteger(c, k) i = Reshape(r, flat)""",
+    "QLinearMatMul": "q = QLinearMatMul(a, s, a_z, b, s, b_z, wide, y_z) i = DequantizeLinear(q, wide, y_z)",
+    "MatMul of two steps": "d = DequantizeLinear(a, s, a_z) e = DequantizeLinear(b, s, b_z) i = MatMul(d, e)",
+    "Gemm without zero points": "d = DequantizeLinear(a, s) e = DequantizeLinear(b, s) i = Gemm(d, e)",
+}
+
+
+@pytest.mark.parametrize("opset", [17, 21])
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("second", ["int8", "uint8"])
+@pytest.mark.parametrize("first", ["int8", "uint8"])
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_sums_of_bytes_do_not_overflow(product, first, second, constant, opset):
+    if (product, first, second) == ("QLinearMatMul", "int8", "uint8"):
+        pytest.skip("onnxruntime has no kernel")
+    a, b = bytes_at_the_ends(first, (16, 64), 4), bytes_at_the_ends(second, (64, 32), 5)
+    model = ir.from_onnx_text(
+        f"""<ir_version: 8, opset_import: ["": {opset}]>
+        g ({first}[16,64] a, {second}[64,32] b) => (float y)
+        <float s = {{1}}, {first} a_z = {{0}}, {second} b_z = {{0}}, {first} y_z = {{100}},
+        float wide = {{20000}}, int64[4] image = {{16,64,1,1}}, int64[2] ends = {{2,3}},
+        int64[2] flat = {{16,32}}> {{ {PRODUCTS[product]} y = Cast <to = 1> (i) }}"""
+    )
+    if constant:
+        model.graph.initializers["b"] = model.graph.inputs.pop()
+        model.graph.initializers["b"].const_value = ir.tensor(b, name="b")
+    target = Target(threads=1, provider="onnxruntime")
+    executable = build(ir.to_proto(model).SerializeToString(), None, target, Settings())
+    (y,) = executable.execution().run([a] if constant else [a, b])
+    expected = a.astype(np.float64) @ b.astype(np.float64)
+    if product == "QLinearMatMul":
+        ends = np.iinfo(first)
+        expected = (np.clip(np.rint(expected / 20000) + 100, ends.min, ends.max) - 100) * 20000
+    np.testing.assert_array_equal(y, expected)

@@ -37,6 +37,7 @@ from pinnace.engines.onnxruntime.rules.refused import (
     signed_steps,
 )
 from pinnace.engines.onnxruntime.rules.scales import dequantized_in_floats, quantized_in_floats
+from pinnace.engines.onnxruntime.rules.signs import OPERATORS, unsigned_bytes, unsigned_step
 from pinnace.engines.onnxruntime.rules.softplus import faster_mish, faster_softplus
 from pinnace.graph.builder import Builder
 from pinnace.graph.editor import Editor
@@ -49,9 +50,10 @@ from pinnace.lowering.plan import PLANNED
 Rule = Callable[[Builder, ir.Node], ir.Value | None]
 
 REFUSED: dict[str, tuple[Rule, ...]] = {
+    **dict.fromkeys(OPERATORS, (unsigned_bytes,)),
     "Conv": (same_as_pads, same_with_holes),
-    "ConvInteger": (same_as_pads,),
-    "DequantizeLinear": (dequantized_in_floats, signed_steps),
+    "ConvInteger": (same_as_pads, unsigned_bytes),
+    "DequantizeLinear": (dequantized_in_floats, signed_steps, unsigned_step),
     "Div": (of_exact_sigmoid,),
     "Log": (log_of_sigmoid,),
     "MatMul": (product_with_vector,),
