@@ -42,12 +42,22 @@ NUMBERS = {"zero": [0], "one": [1], "two": [2]}
 ROW = ("zero", "one", "zero")
 BOTH_WAYS = {"w": weights((2, 9, 4)), "r": weights((2, 9, 3))}
 
+STEPS = [("QuantizeLinear", "", "q"), ("DequantizeLinear", "q", "d")]
+
 REFUSING = {
     "Concat": model(
         [node("Concat", ["token", "x"], ["y"], axis=1)], {"x": ["n", 64, 65]}, {"token": weights((1, 1, 65))}
     ),
     "ConvTranspose": model(
         [node("ConvTranspose", ["x", "w"], ["y"])], {"x": ["n", 2, "l"]}, {"w": weights((2, 3, 3))}
+    ),
+    "MatMul": model(  # a kernel of integers left the sums of no products as they lay in memory
+        [
+            *(node(op, [f"{x}{q}", "s", "z"], [f"{x}{r}"]) for x in "xw" for op, q, r in STEPS),
+            node("MatMul", ["xd", "wd"], ["y"]),
+        ],
+        {"x": ["n", "k"], "w": ["k", "m"]},
+        {"s": np.float32(0.1), "z": np.uint8(4)},
     ),
     "Unique": model([node("Unique", ["x"], ["y"], axis=0)], {"x": ["n", 3]}),
     "GRU": model(

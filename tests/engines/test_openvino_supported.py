@@ -52,6 +52,12 @@ FORMS = [
     ("float[1,4,3,4] x, float[4] w, float[1] z", "y = PRelu(x, w)", "y = PRelu(x, z)"),
     ("float[1,4,3,4] x, float[4,1,1] w", "", "y = PRelu(x, w)"),
     ("float[3,4] x, float[4] w", "", "y = PRelu(x, w)"),
+    ("float[1] x, float z", "y = Clip(x, z)", "k = Constant <value = float {1.0}> () y = Clip(x, k)"),
+    ("float[1,2,0,3] x, float[2,2,2,2] w", "y = ConvTranspose(x, w)", ""),
+    ("int8[4,4] q, float[4,4] x, float[4] s",
+     "d = DequantizeLinear(q, s) y = MatMul(x, d)",
+     "w = Constant <value = int8[2,2] {1,2,3,4}> () k = Constant <value = float[2] {1.0,2.0}> () "
+     "d = DequantizeLinear(w, k) e = Reshape(x, m) y = MatMul(e, d) m = Constant <value_ints = [8,2]> ()"),
     (ROWS, "y = HardSigmoid <alpha = 0.0> (x)", "y = HardSigmoid <alpha = 0.3> (x)"),
     (IMAGE,
      "s = Constant <value = float[4] {1.0,1.0,0.5,0.5}> () y = Resize <antialias = 1> (x, , s)",

@@ -23,6 +23,7 @@ from pinnace.graph.constants import constant, given_ints
 from pinnace.graph.failures import Unsupported
 from pinnace.graph.inference import opset_of
 from pinnace.graph.nodes import origins
+from pinnace.graph.scales import is_dequantized
 from pinnace.graph.walk import nodes
 
 GUARDED = "guarded"
@@ -46,7 +47,9 @@ def record(model: ir.Model, engine: str, info: dict[str, str]) -> None:
 
 def maybe_empty(b: Builder, node: ir.Node, engine: str, may_lack: MayLack) -> list[int]:
     """Return the positions of a node's inputs that may lack elements, and are not in the engine's table."""
-    right = _table(engine).get(f"{node.domain}:{node.op_type}" if node.domain else node.op_type, ())
+    in_integers = any(map(is_dequantized, node.inputs))  # by kernels that the trials did not meet
+    name = f"{node.domain}:{node.op_type}" if node.domain else node.op_type
+    right = () if in_integers else _table(engine).get(name, ())
     if -1 in right:
         return []
     guarded = node.meta.get(GUARDED, ())
@@ -55,7 +58,7 @@ def maybe_empty(b: Builder, node: ir.Node, engine: str, may_lack: MayLack) -> li
         for place, value in enumerate(node.inputs)
         if value is not None and place not in right and place not in guarded and may_lack(value)
     ]
-    fits = None if node.domain else _RIGHT_IF.get(node.op_type)
+    fits = None if node.domain or in_integers else _RIGHT_IF.get(node.op_type)
     return [place for place, value in lacking if fits is None or not _holds(fits, b, node, value)]
 
 

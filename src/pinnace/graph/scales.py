@@ -9,6 +9,18 @@ import onnx_ir as ir
 from pinnace.graph.constants import constant
 from pinnace.graph.matching import made_by
 
+_PASSED = ("Flatten", "MaxPool", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+"""Operators that engines compute in integers, and then what is behind them."""
+
+
+def is_dequantized(value: ir.Value | None) -> bool:
+    """Return True for the result of a step, also behind operators that move it."""
+    while (maker := made_by(value, "DequantizeLinear", *_PASSED)) is not None:
+        if maker.op_type == "DequantizeLinear":
+            return True
+        value = maker.inputs[0]
+    return False
+
 
 def is_one(scale: ir.Value | None) -> bool:
     """Return True for the scale of a whole tensor; False also if the shape is unknown."""

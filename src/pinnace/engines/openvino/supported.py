@@ -52,7 +52,8 @@ class _Use(NamedTuple):
 
 _WINDOWS = "auto_pad dilations kernel_shape pads strides"
 _USES = (
-    _Use("Ceil Clip Cos Exp HardSwish Log Mish Neg Reciprocal Relu Sigmoid Sign Sin Softsign Sqrt Tanh"),
+    _Use("Clip", fixed=(1, 2)),  # with others it loses a dimension of 1
+    _Use("Ceil Cos Exp HardSwish Log Mish Neg Reciprocal Relu Sigmoid Sign Sin Softsign Sqrt Tanh"),
     _Use("PRelu", wrong=forms.seems_of_channels),
     _Use("Abs", wrong=forms.is_of_vector),
     _Use("Erf", wrong=lambda n, _: forms.is_almost_gelu(n)),
@@ -209,7 +210,8 @@ def _reason(node: ir.Node, opset: int) -> str:
         return reasons[0] if uses else _UNKNOWN
     if node.op_type not in _SATURATING and any(map(forms.exceeds_32_bits, node.inputs)):
         return _CUT
-    return _EMPTY if any(x.shape is not None and 0 in x.shape for x in node.outputs) else ""
+    values = (*node.inputs[:1], *node.outputs)
+    return _EMPTY if any(x is not None and x.shape is not None and 0 in x.shape for x in values) else ""
 
 
 def _misfit(node: ir.Node, opset: int, use: _Use) -> str:

@@ -15,15 +15,13 @@ import onnx_ir as ir
 from pinnace.graph.builder import Builder
 from pinnace.graph.constants import array, constant
 from pinnace.graph.failures import Unsupported
-from pinnace.graph.matching import dequantizing, made_by, private
-from pinnace.graph.scales import are_of_channels, axis_of, is_constant, is_one, uses
+from pinnace.graph.matching import dequantizing, private
+from pinnace.graph.scales import are_of_channels, axis_of, is_constant, is_dequantized, is_one, uses
 from pinnace.types import Array
 
 _INTEGERS = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.DataType.UINT16)
 _PRODUCTS = ("Gemm", "MatMul")
 """Operators with integer kernels that return floats."""
-_PASSED = ("Flatten", "MaxPool", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
-"""Operators that onnxruntime computes in integers, and then what is behind them."""
 _BETWEEN = ("Clip", "Relu", "Transpose")
 """Operators that may be between an integer kernel and the QuantizeLinear of its result."""
 _ALIKE = 1e-4
@@ -82,7 +80,7 @@ def _in_integers(b: Builder, node: ir.Node) -> bool:
     if node.domain or not all(
         value is None
         or b.known_dtype(value) not in (ir.DataType.FLOAT, None)
-        or _is_dequantized(value)
+        or is_dequantized(value)
         or constant(value) is not None
         for value in node.inputs
     ):
@@ -94,14 +92,6 @@ def _in_integers(b: Builder, node: ir.Node) -> bool:
                 return True
             waiting += reader.outputs if reader.op_type in _BETWEEN else []
     return node.op_type in _PRODUCTS
-
-
-def _is_dequantized(value: ir.Value | None) -> bool:
-    while value is not None and (maker := made_by(value, "DequantizeLinear", *_PASSED)) is not None:
-        if maker.op_type == "DequantizeLinear":
-            return True
-        value = maker.inputs[0]
-    return False
 
 
 def _is_right(b: Builder, step: ir.Node, reader: ir.Node, place: int, axis: int) -> bool:
