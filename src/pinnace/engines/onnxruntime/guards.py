@@ -93,10 +93,18 @@ def _division(b: Builder, node: ir.Node) -> _Inputs:
     if x is None or y is None or not _may_be_minus_one(b, y):
         return {}
     overflows = b.op("Equal", y, b.like(-1, y))
-    divisor = {1: b.op("Where", overflows, b.like(1, y), y)}
+    divisor = {1: _chosen(b, overflows, b.like(1, y), y)}
     if node.op_type == "Mod":  # the remainder is 0 by either divisor
         return divisor
-    return {0: b.op("Where", overflows, b.op("Neg", x), x), **divisor}
+    return {0: _chosen(b, overflows, b.op("Neg", x), x), **divisor}
+
+
+def _chosen(b: Builder, condition: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
+    """Return integers `x` where the condition holds, `y` elsewhere."""
+    if b.opset >= 9:
+        return b.op("Where", condition, x, y)
+    chosen = b.op("Cast", condition, to=b.dtype(y).value)
+    return b.op("Add", y, b.op("Mul", chosen, b.op("Sub", x, y)))
 
 
 def _may_be_minus_one(b: Builder, divisor: ir.Value) -> bool:
