@@ -274,11 +274,13 @@ def test_pools_without_channels_have_results_without_channels(shape, body):
 
 
 @pytest.mark.parametrize(
-    "turned", ["t = Transpose <perm = [0,2,1]> (x)", "s = Transpose <perm = [0,2,1]> (x) t = Identity(s)"]
-)
+    "turned", ["t = Transpose <perm = [0,2,1]> (x)", "s = Transpose <perm = [0,2,1]> (x) t = Identity(s)",
+               "s = Transpose <perm = [0,2,1]> (x) t = Div(s, two)"]
+)  # fmt: skip
 @pytest.mark.parametrize("opset", [9, 21])
 def test_a_product_of_a_transposed_matrix_and_a_vector(turned, opset):
-    text = f"g (float[2,4,5] x, float[4] w) => (float[2,5] y) {{ {turned} y = MatMul(t, w) }}"
+    body = f"<float two = {{2}}> {{ {turned} y = MatMul(t, w) }}"
+    text = f"g (float[2,4,5] x, float[4] w) => (float[2,5] y) {body}"
     random = np.random.default_rng(6)
     inputs = {"x": random.normal(size=(2, 4, 5)).astype("f"), "w": random.normal(size=4).astype("f")}
     _, (given,), (expected,) = both(text, inputs, opset)

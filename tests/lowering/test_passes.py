@@ -114,7 +114,8 @@ def test_the_order_of_products_goes_by_their_multiplications(left, right, last, 
         }}"""
     )
     rewrite(model)
-    assert [node.inputs[0].name for node in model.graph] == (["b", "a"] if cheaper else ["a", "x"])
+    products = [node.inputs[0].name for node in model.graph if node.op_type == "MatMul"]
+    assert products == (["b", "a"] if cheaper else ["a", "x"])
 
 
 def test_a_product_that_something_else_reads_stays():
