@@ -411,7 +411,7 @@ def disabled(body: str, inputs: str, weights: str) -> set[str]:
     return one - every
 
 
-DEEP = {"DivMulFusion", "LayerNormFusionL1", "LayerNormFusionL2", "SimplifiedLayerNormFusion"}
+DEEP = {"LayerNormFusionL1", "LayerNormFusionL2", "SimplifiedLayerNormFusion"}
 TRANSPOSES = {"TransposeOptimizer", "TransposeOptimizer_CPUExecutionProvider"}
 BRANCHES = (
     "If (c) <then_branch = t () => (a) {{ a = Neg({0}) }}, else_branch = e () => (b) {{ b = Abs({0}) }}>"
@@ -428,11 +428,16 @@ BRANCHES = (
         ("p = Pad(x, k) n = Neg(p) y = MaxPool <kernel_shape = [2,2]> (n)", set()),
         *((f"y = {name}(x, deep)", DEEP) for name in ("Add", "Div", "Mul", "Pow", "Sub")),
         ("y = Mul(deep, x)", DEEP),
+        ("i = Div(deep, x) y = Mul(x, i)", DEEP | {"DivMulFusion"}),
+        ("y = Div(flat, x)", {"DivMulFusion"}),
+        ("i = Div(one, k) y = Cast <to = 1> (i)", {"DivMulFusion"}),
+        ("i = Div(step, x) y = Mul(x, i)", {"SimplifiedLayerNormFusion"}),  # the shape of i is not known
+        ("i = Div(step, x) n = Neg(i) y = Mul(x, n)", set()),
         ("y = Max(x, deep)", set()),
         ("y = Mul(x, flat)", set()),
         ("y = Mul(x, w)", set()),
         ("d = DequantizeLinear(q, flat) n = Neg(d) y = " + BRANCHES.format("n"),
-         {"QDQPropagationTransformer"}),
+         {"QDQFinalCleanupTransformer", "QDQPropagationTransformer"}),
         ("n = Neg(x) y = " + BRANCHES.format("n"), set()),
         ("d = DequantizeLinear(q, flat) y = " + BRANCHES.format("x"), set()),
         ("d = DequantizeLinear(q, flat) y = Neg(d)", set()),
@@ -440,6 +445,16 @@ BRANCHES = (
          {"TransposeOptimizer_CPUExecutionProvider"}),
         ('t = Transpose <perm = [0,2,3,1]> (x) y = Resize <mode = "linear"> (t, , scales)', set()),
         ('y = Resize <mode = "cubic"> (x, , scales)', set()),
+        ("t = Transpose(x) y = Pad(t, k, , k)", TRANSPOSES),
+        ("t = Transpose(x) y = Pad(t, k, step)", set()),
+        ("y = Pad(x, k, , k)", set()),
+        ("y = Gemm(x, x) t = Transpose(y)", {"GemmTransposeFusion"}),
+        ("g = Gemm(x, x) y = Transpose(g)", set()),
+        ("y = Conv(x, w) a = Add(y, x)", {"ConvAddActivationFusion"}),
+        ("a = Conv(x, w) y = Add(a, x)", set()),
+        *((f"m = MatMul(x, x) y = {move}(m) n = BatchNormalization(y, step, step, step, step)",
+           {"MatMul_BatchNormalization_Fusion"}) for move in ("Reshape", "Transpose")),
+        ("m = MatMul(x, x) t = Transpose(m) y = BatchNormalization(t, step, step, step, step)", set()),
         *((f"a = Relu(x) t = Transpose(a) {more}", TRANSPOSES) for more in (
             "b = Neg(a) y = QuantizeLinear(t, step)",
             "u = Unsqueeze(t, one) b = Neg(a) y = QuantizeLinear(u, step)",
@@ -458,6 +473,98 @@ def test_optimizers_that_would_be_wrong_are_left_out(body, optimizers):
     weights = """<int64[8] k = {0,0,1,1,0,0,1,1}, float[1,1] deep = {2}, float[1] flat = {2},
         float[4] scales = {1,1,0.5,0.5}, float step = {0.5}, int64[1] one = {1}>"""
     assert disabled(body, inputs, weights) == optimizers
+
+
+M = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
+BRANCH = """(float[2,3] x, bool c) => (float[] y, float[] z) <float[2] v = {{1,2}},
+    float[4,3] w = {{1,2,3,4,5,6,7,8,9,1,2,3}}, float[2,2,1,1] k = {{1,2,3,4}},
+    float[2,2,1,1] l = {{2,1,2,1}}, float[2,2] o = {{1,2,3,5}}, int64[4] s = {{1,2,1,3}}> {{
+    y, z = If (c) <then_branch = t () => (a, b) {{
+        t = Transpose <perm = [1,0]> (x) i = Reshape(x, s) {} }},
+    else_branch = e () => (d, f) {{ d = Neg(x) f = Neg(x) }}> }}"""
+LOST = {
+    "an index from the end of embeddings": (
+        """(int64[1,3] x, int64[1,3] k) => (float[] y) <float[4,2] w = {1,2,3,4,5,6,7,8}, float[2] v = {1,2},
+        int64[1,3] p = {0,1,2}, float[2,6] q = {1,2,3,4,5,6,7,8,9,1,2,3}, float[6] b = {1,2,3,4,5,6}> {
+        g = Gather(w, x) h = Gather(w, p) i = Gather(w, k) a = Add(g, h) s = Add(a, i)
+        n = LayerNormalization(s, v, v)
+        y = com.microsoft.Attention <num_heads = 1> (n, q, b) }""",
+        [np.array([[-1, 0, 1]]), np.array([[0, 1, 1]])],
+    ),
+    "a Range to a negative bound": (
+        """(float[2,3] x, int64 n) => (float[k,3] y) <int64 one = {1}, int64 zero = {0}>
+        { r = Range(n, zero, one) y = Gather(x, r) }""",
+        [M, np.array(-2)],
+    ),
+    "a reciprocal of integers": (
+        """(int32[3] x) => (int32[3] y) <int32[3] d = {2,3,4}, int32 one = {1}>
+        { i = Div(one, d) y = Mul(x, i) }""",
+        [np.array([8, 9, 7], np.int32)],
+    ),
+    "a vector that is normalized": (
+        """(float[1,2] x) => (float[n,m,o] y) <float two = {2}, float e = {1}, float[1,2] g = {1,2},
+        int64[1] a = {-1}> { y = Scan <num_scan_inputs = 1, body = b (float[2] r) => (float[m,o] z) {
+        p = Pow(r, two) v = ReduceMean(p, a) q = Add(v, e) s = Sqrt(q) d = Div(r, s)
+        z = Mul(d, g) }> (x) }""",
+        [M[:1, :2]],
+    ),
+    "pads of one axis": (
+        """(float[2,3] x) => (float[n,m] y) <int64[2] p = {1,0}, int64[1] one = {1}> {
+        t = Transpose <perm = [1,0]> (x) q = Pad(t, p, , one) y = Transpose <perm = [1,0]> (q) }""",
+        [M],
+    ),
+    "a product that is returned": (
+        BRANCH.format("a = Gemm(w, t) b = Transpose <perm = [1,0]> (a)"),
+        [M, np.array(True)],
+    ),
+    "an image that is returned": (
+        BRANCH.format("a = Conv(i, k, v) j = Conv(i, l, v) g = Add(a, j) b = Relu(g)"),
+        [M, np.array(True)],
+    ),
+    "a Transpose that is returned": (
+        BRANCH.format(
+            "m = MatMul(t, o) a = Transpose <perm = [0,1]> (m) "
+            "b = BatchNormalization <epsilon = 0.5> (a, v, v, v, v)"
+        ),
+        [M, np.array(True)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_what_optimizers_lose_is_there(run_model, name):
+    text, inputs = LOST[name]
+    head = '<ir_version: 10, opset_import: ["": 19, "com.microsoft": 1]>'
+    model = ir.to_proto(ir.from_onnx_text(f"{head} g {text}"))
+    plain = model.SerializeToString()
+
+    def by_onnxruntime(level):
+        chosen = ort.SessionOptions()
+        chosen.graph_optimization_level, on = level, ["CPUExecutionProvider"]
+        feed = dict(zip((i.name for i in model.graph.input), map(np.asarray, inputs), strict=True))
+        return ort.InferenceSession(plain, chosen, on, enable_fallback=0).run(None, feed)
+
+    expected = by_onnxruntime(session.NO_OPTIMIZATION)
+    given = run_model(plain, inputs, target=Target(threads=1, provider="onnxruntime"))
+    for y, wanted in zip(given, expected, strict=True):
+        np.testing.assert_allclose(y, wanted, rtol=1e-5)  # of float32
+    try:
+        wrong = by_onnxruntime(ort.GraphOptimizationLevel.ORT_ENABLE_ALL)
+    except session.FAILURES:
+        return
+    same = (np.array_equal(w, e) for w, e in zip(wrong, expected, strict=True))
+    assert not all(same), "onnxruntime is right: the optimizer need not be left out"
+
+
+def test_a_branch_reads_what_is_quantized_again(run_model):
+    model = ir.to_proto(ir.from_onnx_text(
+        f"""<ir_version: 10, opset_import: ["": 19]> g (int8[2] x, bool c) => (int8[n] y)
+        <float s = {{0.5}}, int8 z = {{3}}> {{ d = DequantizeLinear(x, s, z) q = QuantizeLinear(d, s, z)
+            y = {(BRANCHES.format("q"))} }}"""
+    ))  # fmt: skip
+    inputs = [np.array([5, -7], np.int8), np.array(True)]
+    (y,) = run_model(model.SerializeToString(), inputs, target=Target(threads=1, provider="onnxruntime"))
+    assert y.tolist() == [-5, 7]
 
 
 WEIGHTS = """<int8[2,2] w = {1,2,3,4}, uint8[2,2] u = {1,2,3,4}, int8[2,2,2] c = {1,2,3,4,5,6,7,8},

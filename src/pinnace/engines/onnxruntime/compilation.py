@@ -23,7 +23,7 @@ from pinnace.engines.onnxruntime.session import FAILURES, NO_OPTIMIZATION, Weigh
 from pinnace.errors import DeviceUnavailableError, EngineError, LackingKernelsError
 from pinnace.graph.constants import constant
 from pinnace.graph.failures import Unsupported
-from pinnace.graph.matching import dequantizing
+from pinnace.graph.matching import dequantizing, made_by
 from pinnace.graph.walk import nodes
 from pinnace.lowering.graph import Compilable
 from pinnace.types import Array
@@ -33,11 +33,16 @@ _SLOWER = ["SkipLayerNormFusion"]
 """Optimizers of onnxruntime that make models slower: its fused Add and LayerNormalization (seen in 1.31) took
 5 times as long as the two nodes."""
 
+_UNSAFE = ["EmbedLayerNormFusion", "GatherToSliceFusion"]
+"""Optimizers that go wrong by numbers that only the run knows (seen in 1.32): one refuses negative indices
+of embeddings, one puts the bounds of a Range into a Slice, where negative ones count from the end."""
+
 _FOLDING = ["ConstantFolding", "ConstantFoldingDQ"]
 _FAR = 64
 """Operators that are looked at before a QuantizeLinear; walks to the end would take the square of a chain."""
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
 _WEIGHTED = ("Conv", "ConvTranspose", "Gemm")
+_MOVES = ("Reshape", "Transpose")
 _SCALED = ("Add", "Div", "Mul", "Pow", "Sub")
 _NO_WEIGHTS: Weights = {}
 
@@ -94,7 +99,7 @@ def encoded(graph: Compilable, source: Source | None = None, chain: Chain = ON_C
     cast_for_kernels(graph.model, chain)  # also the nodes of rules and guards
     separate_weights(graph.model, variable)
     allowed = allowance(graph.model)
-    disabled = _wrong_optimizers(graph.model) + _SLOWER
+    disabled = _wrong_optimizers(graph.model) + _SLOWER + _UNSAFE
     if not allowed.folds:
         disabled += _FOLDING
     weights = _in_memory(graph.model.graph, variable, source)
@@ -195,8 +200,47 @@ def _adds_dimensions(every: list[ir.Node]) -> bool:
     return any(node.op_type in _SCALED and any(map(_is_deep_number, node.inputs)) for node in every)
 
 
+def _scales_vectors(every: list[ir.Node]) -> bool:
+    """SimplifiedLayerNormFusion takes a quotient of one dimension for its own scale."""
+    read = (x for n in every if n.op_type == "Mul" for x in n.inputs)
+    return any(made_by(x, "Div") and (x.shape is None or len(x.shape) < 2) for x in read if x is not None)
+
+
+def _inverts_more_than_numbers(every: list[ir.Node]) -> bool:
+    """DivMulFusion takes x * (1 / y) for x / y, which integers are not, and loses the dimensions of the 1."""
+    ones = (constant(n.inputs[0]) for n in every if n.op_type == "Div")
+    return any(one is not None and (one.dtype.is_integer() or len(one.shape) > 0) for one in ones)
+
+
+def _returns_read_products(every: list[ir.Node]) -> bool:
+    """GemmTransposeFusion puts a Transpose into a Gemm, although the graph returns the product itself."""
+    return any(_is_returned_and_read(n, "Transpose") for n in every if n.op_type == "Gemm")
+
+
+def _returns_read_images(every: list[ir.Node]) -> bool:
+    """ConvAddActivationFusion puts an Add into a Conv, although the graph returns the Conv's result."""
+    return any(_is_returned_and_read(n, "Add") for n in every if n.op_type == "Conv")
+
+
+def _normalizes_returned(every: list[ir.Node]) -> bool:
+    """MatMul_BatchNormalization_Fusion puts into a MatMul what follows moves that the graph returns."""
+    moves = (n for n in every if n.op_type in _MOVES)
+    return any(_is_returned_and_read(n, "BatchNormalization", *_MOVES) for n in moves)
+
+
+def _is_returned_and_read(node: ir.Node, *readers: str) -> bool:
+    y = node.outputs[0]
+    return y.is_graph_output() and any(n.op_type in readers for n in y.consumers())
+
+
+def _pads_some_axes(every: list[ir.Node]) -> bool:
+    """The optimizer of Transposes takes the pads of some axes for those of all."""
+    pads = any(n.op_type == "Pad" and len(n.inputs) > 3 for n in every)
+    return pads and any(n.op_type == "Transpose" for n in every)
+
+
 def _dequantizes_for_branches(every: list[ir.Node]) -> bool:
-    """QDQPropagation overlooks the readers of a value in nested graphs."""
+    """Optimizers of quantized values overlook, or end the process at, their readers in nested graphs."""
     return any(n.op_type == "DequantizeLinear" for n in every) and any(map(_captures, every))
 
 
@@ -210,6 +254,10 @@ def _quantizes_weights(every: list[ir.Node]) -> bool:
     return any(
         n.op_type in _WEIGHTED and dequantizing(n.inputs[0]) and not dequantizing(n.inputs[1]) for n in every
     )
+
+
+def _loses_behind_transposes(every: list[ir.Node]) -> bool:
+    return _quantizes_behind_transposes(every) or _pads_some_axes(every)
 
 
 def _is_turned_and_shared(value: ir.Value | None) -> bool:
@@ -236,10 +284,15 @@ def _resizes_by_cubes(every: list[ir.Node]) -> bool:
 
 _WRONG: dict[tuple[str, ...], Callable[[list[ir.Node]], bool]] = {
     ("Pad_Fusion",): _pads_before_pools,
-    ("DivMulFusion", "LayerNormFusionL1", "LayerNormFusionL2", "SimplifiedLayerNormFusion"): _adds_dimensions,
-    ("QDQPropagationTransformer",): _dequantizes_for_branches,
+    ("LayerNormFusionL1", "LayerNormFusionL2", "SimplifiedLayerNormFusion"): _adds_dimensions,
+    ("SimplifiedLayerNormFusion",): _scales_vectors,
+    ("DivMulFusion",): _inverts_more_than_numbers,
+    ("GemmTransposeFusion",): _returns_read_products,
+    ("ConvAddActivationFusion",): _returns_read_images,
+    ("MatMul_BatchNormalization_Fusion",): _normalizes_returned,
+    ("QDQFinalCleanupTransformer", "QDQPropagationTransformer"): _dequantizes_for_branches,
     ("TransposeOptimizer_CPUExecutionProvider",): _resizes_by_cubes,
-    ("TransposeOptimizer", "TransposeOptimizer_CPUExecutionProvider"): _quantizes_behind_transposes,
+    ("TransposeOptimizer", "TransposeOptimizer_CPUExecutionProvider"): _loses_behind_transposes,
     ("WeightBiasQuantization",): _quantizes_weights,
 }
 
