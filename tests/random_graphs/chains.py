@@ -12,7 +12,8 @@ from tests.random_graphs.operators import scales
 
 def add_chain(d: Draft) -> None:
     """Add one of the chains; Refused where it got something that does not fit, with the nodes so far there."""
-    d.mutates = True
+    d.plain = d.chance(0.5)
+    d.mutates = not d.plain
     try:
         _CHAINS[int(d.rng.integers(len(_CHAINS)))](d)
     finally:
@@ -25,6 +26,8 @@ def _n(d: Draft, *sizes: int) -> int:
 
 def _number(d: Draft, value: float, *others: float) -> str:
     """A constant number, mostly this one, as a scalar or with dimensions of 1."""
+    if d.plain:
+        return d.leaf(value, np.float32, fixed=True)
     if d.chance(0.1):
         value = d.choice(*others, value * 1.001, -value, 1.0, 0.0)
     shape = d.choice((), (), (), (1,), (1, 1), (1, 1, 1, 1))
@@ -32,7 +35,7 @@ def _number(d: Draft, value: float, *others: float) -> str:
 
 
 def _vector(d: Draft, *sizes: int) -> str:
-    return d.random(sizes, fixed=not d.chance(0.1))
+    return d.random(sizes, fixed=d.plain or not d.chance(0.1))
 
 
 def _activation(d: Draft, x: str) -> str:
@@ -80,6 +83,10 @@ def _pad(d: Draft, x: str) -> str:
     mode = d.choice("constant", "constant", "constant", "reflect", "edge")
     if d.opset < 11:
         return d.op("Pad", x, pads=amounts, mode=mode, value=d.choice(0.0, 0.0, 1.0))
+    if d.opset >= 18 and d.chance(0.3):
+        axes = [int(a) for a in d.rng.permutation(rank)[: _n(d, 1, rank)]]
+        some = d.leaf([amounts[a + side] for side in (0, rank) for a in axes], np.int64, fixed=True)
+        return d.op("Pad", x, some, "", d.leaf([a - d.choice(0, rank) for a in axes], np.int64, fixed=True))
     fill = [d.leaf(d.choice(0.0, 0.0, 1.0, -np.inf), d.dtype(x), fixed=True)] if d.chance(0.5) else []
     return d.op("Pad", x, d.leaf(amounts, np.int64, fixed=True), *fill, mode=mode)
 
@@ -486,6 +493,7 @@ def _moves(d: Draft) -> None:
         _split,
         _gathered,
         _softmaxed,
+        _pad,
     )
     for _ in range(int(d.rng.integers(2, 6))):
         x = d.choice(*steps)(d, x)
@@ -740,6 +748,50 @@ def _recurrent(d: Draft) -> None:
         d.op("Reshape", y, d.leaf([0, 0, -1], np.int64, fixed=True))
 
 
+def _range_of_rows(d: Draft) -> None:
+    """Rows between bounds, some of which count from the end."""
+    if d.opset < 11:
+        return
+    bounds = d.choice((0, 2, 1), (0, 3, 2), (2, -1, -1), (-2, 0, 1), (-1, -4, -1), (1, 1, 1))
+    places = d.op("Range", *(d.leaf(v, np.int64, fixed=d.chance(0.3)) for v in bounds))
+    d.op("Gather", d.random((_n(d, 3, 5), _n(d, 3, 4))), places, axis=d.choice(None, 0, 1, -1))
+
+
+def _inverse(d: Draft) -> None:
+    """Times one divided by something."""
+    kind, sizes = d.choice(np.float32, np.float16, np.int32, np.int64), ((), (3,), (2, 3))
+    one = d.leaf(np.ones(d.choice((), (), (1,), (1, 1))), kind, fixed=True)
+    y = d.op("Div", one, d.leaf(d.rng.integers(1, 5, d.choice(*sizes)), kind, fixed=d.chance(0.3)))
+    d.op("Mul", *_ordered(d, y, d.random(d.choice(*sizes), kind)))
+
+
+def _turned_product(d: Draft) -> None:
+    """A Gemm between Transposes, and an addition."""
+    rows, inner, columns = (_n(d, 1, 2, 3) for _ in range(3))
+    turns = d.choice(0, 1), d.choice(0, 1)
+    sides = []
+    for size, turn in zip(((rows, inner), (inner, columns)), turns, strict=True):
+        size = size[::-1] if turn else size
+        turned = d.op("Transpose", d.random(size[::-1]), perm=[1, 0]) if d.chance(0.5) else ""
+        sides.append(turned or d.random(size, fixed=d.chance(0.4)))
+    bias = [_vector(d, columns)] if d.opset < 11 or d.chance(0.3) else []
+    y = d.op("Gemm", *sides, *bias, transA=turns[0], transB=turns[1], alpha=d.choice(None, 0.5))
+    y = _turned(d, y) if d.chance(0.5) else y
+    if d.chance(0.5):
+        d.op(
+            "Sum", *_ordered(d, y, d.random(d.choice(d.shape(y), d.shape(y)[1:], (1,)), fixed=d.chance(0.5)))
+        )
+
+
+def _labels(d: Draft) -> None:
+    """A label for another label."""
+    x = d.random((2, 3), np.int64)
+    for _ in range(_n(d, 2, 3)):
+        keys, found = ([int(v) for v in d.rng.permutation(range(-4, 5))[:4]] for _ in range(2))
+        given = {"keys_int64s": keys, "values_int64s": found, "default_int64": d.choice(None, 2)}
+        x = d.op("LabelEncoder", x, domain="ai.onnx.ml", **given)
+
+
 _CHAINS: tuple[Callable[[Draft], None], ...] = (
     *(_convolution,) * 3,
     *(_linear,) * 2,
@@ -752,13 +804,17 @@ _CHAINS: tuple[Callable[[Draft], None], ...] = (
     _dynamic,
     _gelu,
     _image_layout,
+    _inverse,
+    _labels,
     _layer_norm,
     _layer_normalization,
     _merged_norm,
     _of_shapes,
     _padded_pool,
+    _range_of_rows,
     _recurrent,
     _root_mean_square,
     _row_sums,
     _three,
+    _turned_product,
 )

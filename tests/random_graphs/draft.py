@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.random import Generator
-from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 from tests.random_graphs import values
 from tests.random_graphs.oracle import run
 
@@ -25,7 +25,7 @@ class Draft:
     """Nodes, and what their values hold in one run.
 
     `leaves` are values that no node makes; `fixed` are those of them that have to be constants. `taps` are
-    values between that the graph gives beside its last ones.
+    values between that the graph gives beside its last ones. A chain that is `plain` is as compilers expect it.
     """
 
     def __init__(self, rng: Generator, opset: int, tame: bool = False) -> None:
@@ -36,7 +36,7 @@ class Draft:
         self.leaves: dict[str, np.ndarray] = {}
         self.fixed: set[str] = set()
         self.taps: set[str] = set()
-        self.mutates = False
+        self.mutates = self.plain = False
 
     def chance(self, share: float) -> bool:
         return bool(self.rng.random() < share)
@@ -99,17 +99,29 @@ class Draft:
             self._mutate(node)
 
     def _mutate(self, node: NodeProto) -> None:
-        """Let somebody else read a value of a chain, or put something after it that does little."""
+        """Let the caller or a branch read a value of a chain, too, or put something after it that does little."""
         if self.chance(0.08):
             self.taps.add(node.output[0])
-        if self.chance(0.04):
+        if self.chance(0.06):
             self.mutates = False
             try:
-                self.op(self.choice("Abs", "Neg", "Relu", "Identity", "Sqrt"), node.output[0])
+                if self.chance(0.3):
+                    self._branch(node.output[0])
+                else:
+                    self.op(self.choice("Abs", "Neg", "Relu", "Identity", "Sqrt"), node.output[0])
             except Refused:
                 pass
             finally:
                 self.mutates = True
+
+    def _branch(self, name: str) -> None:
+        """An If, the graphs of which read a value around them."""
+        kind = type_of(self.values[name], [None] * self.values[name].ndim)
+        graphs = []
+        for inner in (f"{name}.{len(self.nodes)}.{i}" for i in range(2)):
+            reader = helper.make_node("Identity", [name], [inner])
+            graphs.append(helper.make_graph([reader], "branch", [], [ValueInfoProto(name=inner, type=kind)]))
+        self.op("If", self.leaf(self.chance(0.5), np.bool_), then_branch=graphs[0], else_branch=graphs[1])
 
     def _tried(self, node: NodeProto) -> list[Any]:
         names = dict.fromkeys(i for i in (*node.input, *_captured(node)) if i)

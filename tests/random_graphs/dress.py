@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -189,12 +189,19 @@ def _renamed(graph: GraphProto, suffix: str) -> GraphProto:
 
     copy = GraphProto()
     copy.CopyFrom(graph)
+    _rename_reads(copy, new)
     for node in copy.node:
-        node.input[:] = [new(i) for i in node.input]
         node.output[:] = [new(o) if o else o for o in node.output]
     for value in copy.output:
         value.name = new(value.name)
     return copy
+
+
+def _rename_reads(graph: GraphProto, new: Callable[[str], str]) -> None:
+    for node in graph.node:
+        node.input[:] = [new(i) for i in node.input]
+        for attribute in node.attribute:
+            _rename_reads(attribute.g, new)
 
 
 def _zeros(array: np.ndarray) -> np.ndarray:
