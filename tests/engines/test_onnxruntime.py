@@ -347,7 +347,7 @@ def test_another_batch_where_the_file_has_the_old_one_further_on(rows, given_out
         np.testing.assert_allclose(given, expected, rtol=0, atol=5e-5)
 
 
-def pooled(operator, sides, pads=(0, 0, 0, 0)):
+def pooled(operator, sides, pads=(0, 0, 0, 0), batch="n"):
     """A pool with windows of 3 x 3 after a convolution."""
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["c"]),
@@ -356,8 +356,8 @@ def pooled(operator, sides, pads=(0, 0, 0, 0)):
     graph = helper.make_graph(
         nodes,
         "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 16, *sides])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 16, "r", "c"])],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 16, *sides])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [batch, 16, "r", "c"])],
         [numpy_helper.from_array(np.ones((16, 16, 1, 1), np.float32), "w")],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
@@ -365,15 +365,15 @@ def pooled(operator, sides, pads=(0, 0, 0, 0)):
 
 
 @pytest.mark.parametrize("operator", ["AveragePool", "MaxPool"])
-@pytest.mark.parametrize("sides", [["h", "w"], [2, 2]])
-def test_a_pool_without_results_does_not_end_the_process(operator, sides):
+@pytest.mark.parametrize(("batch", "sides"), [("n", ["h", "w"]), ("n", [2, 2]), (1, [2, 2])])
+def test_a_pool_without_results_does_not_end_the_process(operator, batch, sides):
     """onnxruntime's blocks of channels, which a process of its own sees, as it would be the one to end."""
     script = f"""
 import numpy as np
 from pinnace.building.build import build_model as build
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
-execution = build({pooled(operator, sides)!r}, None, Target(threads=1), Settings()).execution()
+execution = build({pooled(operator, sides, batch=batch)!r}, None, Target(threads=1), Settings()).execution()
 print(execution.run([np.ones((1, 16, 2, 2), np.float32)])[0].shape)
 """
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)

@@ -19,6 +19,8 @@ VECTOR = """k = Constant <value = float[3,1] {1.0,2.0,3.0}> () number = Constant
     four = Constant <value_ints = [2,1,3,1]> ()"""
 QUANTIZED = """k = Constant <value = float {0.5}> () w = Constant <value = float[1,2,1,1] {1.0,2.0}> ()
     q = QuantizeLinear(x, k) d = DequantizeLinear(q, k)"""
+JOINED = """k = Constant <value = float {0.5}> () c = Concat <axis = 0> (x, x) a = Relu(c)
+    q = QuantizeLinear(a, k) d = DequantizeLinear(q, k)"""
 GROUPS = "g = GroupNormalization <num_groups = 2> (x, w, w)"
 
 # Inputs, nodes with which one is wrong, nodes that are right, and the operator set if it is not 21.
@@ -58,6 +60,11 @@ FORMS = [
      "d = DequantizeLinear(q, s) y = MatMul(x, d)",
      "w = Constant <value = int8[2,2] {1,2,3,4}> () k = Constant <value = float[2] {1.0,2.0}> () "
      "d = DequantizeLinear(w, k) e = Reshape(x, m) y = MatMul(e, d) m = Constant <value_ints = [8,2]> ()"),
+    ("float[2,2,1,1] x", f"{QUANTIZED} y = ConvTranspose(d, d)", f"{QUANTIZED} y = ConvTranspose(d, x)"),
+    (ROWS, f"{JOINED} y = QuantizeLinear(d, k)", f"{JOINED} t = Relu(d) y = QuantizeLinear(t, k)"),
+    (ROWS,
+     f"{JOINED} t = Mul(d, k) y = QuantizeLinear(t, k)",
+     f"{JOINED} t = Mul(d, d) y = QuantizeLinear(t, k)"),
     (ROWS, "y = HardSigmoid <alpha = 0.0> (x)", "y = HardSigmoid <alpha = 0.3> (x)"),
     (IMAGE,
      "s = Constant <value = float[4] {1.0,1.0,0.5,0.5}> () y = Resize <antialias = 1> (x, , s)",

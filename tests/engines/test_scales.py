@@ -119,7 +119,7 @@ def unoptimized(model: bytes, feed):
 
 def check(model: bytes, feed, tolerance: float, engine: str, what: object = "") -> None:
     target = Target(threads=1, provider=engine)
-    (y,) = build(model, None, target, Settings()).execution().run(list(feed.values()))
+    y, *_ = build(model, None, target, Settings()).execution().run(list(feed.values()))
     np.testing.assert_allclose(y, unoptimized(model, feed), 1e-5, tolerance + 1e-5, err_msg=str(what))
 
 
@@ -176,6 +176,71 @@ def test_a_weight_that_is_quantized_alone_leaves_the_input_as_it_is(step, produc
     )
     x = rng.standard_normal((3, 64)).astype(np.float32)
     check(ir.to_proto(model).SerializeToString(), {"x": x}, 1e-4, engine)
+
+
+@pytest.mark.filterwarnings("ignore:.*onnxruntime .* runs the model")
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "weight",
+    [
+        "w_d = DequantizeLinear(k, w_s)",
+        "t = Transpose(k) w_d = DequantizeLinear(t, w_s, w_z)",
+        "t = Transpose(w) w_d = DequantizeLinear(t, w_s, w_z)",
+        "t = QuantizeLinear(f, w_s, w_z) w_d = DequantizeLinear(t, w_s, w_z)",
+        "a = QuantizeLinear(f, w_s, w_z) t = Transpose(a) w_d = DequantizeLinear(t, w_s, w_z)",
+    ],
+)
+def test_sums_of_bytes_do_not_overflow(weight, engine):
+    text = f"""<ir_version: 10, opset_import: ["": 21]> g (float[1,8] x, int8[8,8] k) => (float[1,8] y)
+        <float s = {{0.5}}, uint8 z = {{0}}, float w_s = {{0.01}}, int8 w_z = {{0}}, int8[8,8] w = {{WEIGHT}},
+        float[8,8] f = {{FLOATS}}>
+        {{ q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) {weight} y = MatMul(d, w_d) }}"""
+    text = text.replace("WEIGHT", ", ".join(["127"] * 64)).replace("FLOATS", ", ".join(["1.27"] * 64))
+    model = ir.to_proto(ir.from_onnx_text(text)).SerializeToString()
+    feed = {"x": np.full((1, 8), 100, np.float32), "k": np.full((8, 8), 127, np.int8)}
+    check(model, feed, 0.01, engine)
+
+
+def test_blocks_along_a_free_dimension():
+    text = """<ir_version: 10, opset_import: ["": 21]> g (float[N,4,2,2] x) => (float[N,4,1,1] y)
+        <float[1,4,2,2] s = {0.1, 0.2, 0.1, 0.2, 0.3, 0.1, 0.1, 0.2, 0.3, 0.1, 0.2, 0.2, 0.1, 0.3, 0.3, 0.1},
+        float r = {0.125}, uint8 z = {128}> {
+        q = QuantizeLinear <axis = 0, block_size = 16> (x, s)
+        d = DequantizeLinear <axis = 0, block_size = 16> (q, s)
+        m = GlobalAveragePool(d) m_q = QuantizeLinear(m, r, z) y = DequantizeLinear(m_q, r, z) }"""
+    x = np.random.default_rng(3).uniform(0, 9, (2, 4, 2, 2)).astype(np.float32)
+    model = ir.to_proto(ir.from_onnx_text(text)).SerializeToString()
+    check(model, {"x": x}, 1.01 * 0.125, "onnxruntime")
+
+
+def test_a_branch_returns_a_weight_in_floats():
+    text = """<ir_version: 10, opset_import: ["": 21]>
+        g (bool c, float[1,2] x) => (float[2,2] y, float[1,2] z)
+        <float[2] s = {0.5, 0.25}, int8[2,2] w = {1, 2, 3, 4}, float[2,2] f = {1, 2, 3, 4}>
+        { y, z = If(c) <
+          then_branch = t () => (float[2,2] a, float[1,2] b) {
+            a = DequantizeLinear <axis = 0> (w, s) b = MatMul(x, a) },
+          else_branch = e () => (float[2,2] a, float[1,2] b) { a = Identity(f) b = Identity(x) }> }"""
+    model = ir.to_proto(ir.from_onnx_text(text)).SerializeToString()
+    check(model, {"c": np.array(True), "x": np.ones((1, 2), np.float32)}, 0, "onnxruntime")
+
+
+NESTED = """<ir_version: 10, opset_import: ["": 21]> g (bool c, float[1,8] x) => (float[1,8] y)
+    <float s = {0.5}, uint8 z = {0}, float w_s = {0.01}, int8[8,8] w = {WEIGHT}, float r = {10}>
+    { y = If(c) <
+      then_branch = t () => (float[1,8] a) { x_q = QuantizeLinear(x, s, z) x_d = DequantizeLinear(x_q, s, z)
+        w_d = DequantizeLinear(w, w_s) m = MatMul(x_d, w_d)
+        m_q = QuantizeLinear(m, r, z) a = DequantizeLinear(m_q, r, z) },
+      else_branch = e () => (float[1,8] a) { a = Identity(x) }> }"""
+
+
+@pytest.mark.parametrize("zero", ["", ", z_w"])
+def test_sums_of_bytes_in_a_nested_graph_do_not_overflow(zero):
+    text = NESTED.replace("WEIGHT", ", ".join(["127"] * 64)).replace("w_s)", f"w_s{zero})")
+    text = text.replace("float r", "int8 z_w = {0}, float r" if zero else "float r")
+    model = ir.to_proto(ir.from_onnx_text(text)).SerializeToString()
+    feed = {"c": np.array(True), "x": np.full((1, 8), 100, np.float32)}
+    check(model, feed, 0, "onnxruntime")
 
 
 BIAS = """<ir_version: 10, opset_import: ["": 21]> g (float[2,2,3,3] x) => (float[2,2,3,3] y)

@@ -46,6 +46,8 @@ class Editor(Builder):
 
     def put_before(self, node: ir.Node, new: ir.Value) -> None:
         """Insert what was written before a node, and let `new` replace the node's first output."""
+        if new.producer() is None and node.outputs[0].is_graph_output():  # of a nested graph, perhaps
+            new = self.op("Identity", new)
         self.insert_before(node)
         replace_value(node.outputs[0], new)
         remove_unread(node)

@@ -46,6 +46,13 @@ def uses(step: ir.Node, rank: int) -> Iterator[tuple[ir.Node, int, int]]:
                 yield reader, place, axis
 
 
+def stored(integers: ir.Value | None) -> ir.TensorProtocol | None:
+    """Return the constant of which integers are made by a few moves, or of whose floats; else None."""
+    while (made := made_by(integers, "Identity", "QuantizeLinear", "Reshape", "Transpose")) is not None:
+        integers = made.inputs[0]
+    return constant(integers)
+
+
 def are_of_channels(step: ir.Node, reader: ir.Node, place: int, axis: int) -> bool:
     """Return True if scales along `axis` are one for each output channel of the reader's weight.
 

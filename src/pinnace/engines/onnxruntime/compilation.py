@@ -195,6 +195,16 @@ def _pads_before_pools(every: list[ir.Node]) -> bool:
     return any(node.op_type in _POOLS and _producer(node) == "Pad" for node in every)
 
 
+def _pools_nothing(every: list[ir.Node]) -> bool:
+    """NchwcTransformer ends the process with a pool of no results; of fixed sizes, their guard is folded."""
+    guarded = (made_by(n.inputs[0], "Reshape") for n in every if n.op_type in _POOLS)
+    shapes = ((g.inputs[0], made_by(g.inputs[1], "Shape")) for g in guarded if g is not None)
+    return any(
+        x is not None and x.shape is not None and x.shape.is_static() and shape and shape.inputs[0] is x
+        for x, shape in shapes
+    )
+
+
 def _adds_dimensions(every: list[ir.Node]) -> bool:
     """Fusions lose the dimensions that a constant of one element adds to its operand."""
     return any(node.op_type in _SCALED and any(map(_is_deep_number, node.inputs)) for node in every)
@@ -283,6 +293,7 @@ def _resizes_by_cubes(every: list[ir.Node]) -> bool:
 
 
 _WRONG: dict[tuple[str, ...], Callable[[list[ir.Node]], bool]] = {
+    ("NchwcTransformer",): _pools_nothing,
     ("Pad_Fusion",): _pads_before_pools,
     ("LayerNormFusionL1", "LayerNormFusionL2", "SimplifiedLayerNormFusion"): _adds_dimensions,
     ("SimplifiedLayerNormFusion",): _scales_vectors,

@@ -3,6 +3,7 @@
 On processors without VNNI, where sums of int8 products overflow, it converts int8 weights and their zero
 points to uint8. It refuses a model where one is converted twice ("Attempt to replace the existing tensor").
 Where there is no zero point it makes a single one, which the run refuses beside scales of channels or blocks.
+It does not convert weights that a nested graph reads from an outer one.
 """
 
 from __future__ import annotations
@@ -24,16 +25,18 @@ def separate_weights(model: ir.Model, kept: Collection[str]) -> None:
     taken: set[ir.Value] = set()
     converted = sums_of_bytes_overflow()
     for node in list(nodes(model.graph)):
+        if converted and node.graph is not model.graph:
+            _bring_in(node, kept)
         weight = _stored(node.inputs[0]) if node.op_type == "DequantizeLinear" else None
         if weight is None or weight.dtype is not ir.DataType.INT8:
             continue
         if converted:
-            _with_zeros(model.graph, node)
+            _with_zeros(node)
         if not weight.is_initializer() or weight.name in kept:
             continue
         for copy in (node, *_copies(node)):
             for i in (0, 2):
-                _own(model.graph, copy, i, taken)
+                _own(copy, i, taken)
 
 
 def _stored(weight: ir.Value | None) -> ir.Value | None:
@@ -42,7 +45,16 @@ def _stored(weight: ir.Value | None) -> ir.Value | None:
     return node.inputs[0] if node is not None and node.op_type == "Transpose" else weight
 
 
-def _with_zeros(graph: ir.Graph, node: ir.Node) -> None:
+def _bring_in(node: ir.Node, kept: Collection[str]) -> None:
+    """Give the nested graph of a node the int8 weights that the node reads from an outer graph."""
+    for place, value in enumerate(node.inputs):
+        if value is None or value.dtype is not ir.DataType.INT8 or not value.is_initializer():
+            continue
+        if value.graph is not node.graph and value.name not in kept:
+            _replace(node, place, f"{node.outputs[0].name}/{place}")
+
+
+def _with_zeros(node: ir.Node) -> None:
     """Add zero points of 0, one for each scale."""
     scale = node.inputs[1]
     if (len(node.inputs) > 2 and node.inputs[2] is not None) or scale is None or scale.shape is None:
@@ -50,7 +62,8 @@ def _with_zeros(graph: ir.Graph, node: ir.Node) -> None:
     if len(scale.shape) > 0 and scale.shape.is_static():
         zeros = ir.tensor(np.zeros(scale.shape.numpy(), np.int8), name=f"{node.outputs[0].name}/zero_points")
         value = ir.Value(name=zeros.name, const_value=zeros)
-        graph.register_initializer(value)
+        assert isinstance(node.graph, ir.Graph)
+        node.graph.register_initializer(value)
         node.resize_inputs(3)
         node.replace_input_with(2, value)
 
@@ -69,18 +82,22 @@ def _copies(node: ir.Node) -> list[ir.Node]:
     return copies
 
 
-def _own(graph: ir.Graph, node: ir.Node, place: int, taken: set[ir.Value]) -> None:
+def _own(node: ir.Node, place: int, taken: set[ir.Value]) -> None:
     """Replace an input that another node has taken by an initializer with the same value."""
     value = node.inputs[place] if place < len(node.inputs) else None
     if value is None or not value.is_initializer():
         return
     if value in taken:
-        value = ir.Value(
-            name=f"{value.name}/{len(taken)}",
-            type=value.type,
-            shape=value.shape,
-            const_value=value.const_value,
-        )
-        graph.register_initializer(value)
-        node.replace_input_with(place, value)
+        value = _replace(node, place, f"{value.name}/{len(taken)}")
     taken.add(value)
+
+
+def _replace(node: ir.Node, place: int, name: str) -> ir.Value:
+    """Replace an input by an initializer of the node's graph with the same value."""
+    old = node.inputs[place]
+    assert old is not None
+    assert isinstance(node.graph, ir.Graph)
+    value = ir.Value(name=name, type=old.type, shape=old.shape, const_value=old.const_value)
+    node.graph.register_initializer(value)
+    node.replace_input_with(place, value)
+    return value

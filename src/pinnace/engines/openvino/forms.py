@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from pinnace.graph.constants import array, constant, given_ints
 from pinnace.graph.inference import infer
-from pinnace.graph.scales import are_of_channels, is_one, uses
+from pinnace.graph.scales import are_of_channels, is_one, stored, uses
 
 _T = ir.DataType
 FLOATS = frozenset((_T.FLOAT, _T.FLOAT16))
@@ -22,6 +22,7 @@ _ROUNDED, _NEAR = 1e-5, 0.01
 _FAR = 64
 """Values that are looked at behind a node: more than OpenVINO computes together."""
 _PRODUCTS = ("Conv", "Gemm", "MatMul")
+_SCALING = ("Add", "DequantizeLinear", "Div", "Identity", "Mul", "Sub")
 _SEVEN_BITS = 64
 """The largest weight of which two products with a byte fit into 16 bits."""
 
@@ -305,14 +306,47 @@ def has_other_scales(step: ir.Node, opset: int) -> bool:
     )
 
 
+def is_joined_and_quantized_twice(step: ir.Node) -> bool:
+    """Return True for QuantizeLinear of a Concat that is quantized, up to constant factors and offsets.
+
+    OpenVINO computes both in the Concat, and ends the process.
+    """
+    value, is_second = step.inputs[0], False
+    for _ in range(_FAR):
+        maker = None if value is None else value.producer()
+        if maker is None or maker.op_type == "Concat":
+            return maker is not None and is_second
+        computed = [x for x in maker.inputs if x is not None and constant(x) is None]
+        if len(computed) != 1:
+            return False
+        if maker.op_type == "QuantizeLinear":
+            is_second = True
+        elif not is_second and maker.op_type not in _SCALING:
+            return False
+        value = computed[0]
+    return True
+
+
 def overflows(node: ir.Node) -> bool:
-    """Return True if weights use the 8th bit, and the activations are quantized too.
+    """Return True if weights use the 8th bit, or come from the run, and the activations are quantized too.
 
     On CPUs without VNNI, OpenVINO adds products of 8 bits in 16, which overflow.
     """
-    weight = node.inputs[0].const_value if node.inputs[0] is not None else None
-    middle = {_T.INT8: 0, _T.UINT8: 128}.get(weight.dtype) if weight is not None else None
-    if weight is None or middle is None or node.graph is None:
+    if node.graph is None or all(n.op_type != "QuantizeLinear" for n in node.graph):
         return False
-    wide = bool((np.abs(weight.numpy().astype(np.int16) - middle) > _SEVEN_BITS).any())
-    return wide and any(n.op_type == "QuantizeLinear" for n in node.graph)
+    weight = stored(node.inputs[0])
+    if weight is None:
+        return _is_weight(node.outputs[0])
+    if weight.dtype not in (_T.INT8, _T.UINT8):
+        return weight.dtype in FLOATS
+    middle = 128 if weight.dtype is _T.UINT8 else 0
+    return bool((np.abs(weight.numpy().astype(np.int16) - middle) > _SEVEN_BITS).any())
+
+
+def _is_weight(value: ir.Value) -> bool:
+    """Return True if a product reads a value, or its Transpose, as its second factor."""
+    return any(
+        _is_weight(reader.outputs[0]) if reader.op_type == "Transpose" else place == 1
+        for reader, place in value.uses()
+        if reader.op_type in (*_PRODUCTS, "ConvTranspose", "Transpose")
+    )

@@ -20,7 +20,7 @@ from pinnace.engines.openvino.guards import is_constant
 from pinnace.errors import UnsupportedPrimitive
 from pinnace.graph.constants import constant
 from pinnace.graph.inference import opset_of
-from pinnace.graph.matching import is_read
+from pinnace.graph.matching import dequantizing, is_read
 from pinnace.graph.nodes import origins
 from pinnace.graph.walk import nodes
 from pinnace.machine.processor import sums_of_bytes_overflow
@@ -82,7 +82,8 @@ _USES = (
     _Use("Gemm", "alpha beta transA transB"),
     _Use("Einsum", "equation", wrong=lambda n, _: len(n.inputs) < 2),
     _Use("Conv", f"{_WINDOWS} group", wrong=lambda n, _: forms.has_holes_in_one_volume(n)),
-    _Use("ConvTranspose", "dilations group kernel_shape output_padding pads strides"),
+    _Use("ConvTranspose", "dilations group kernel_shape output_padding pads strides",
+         wrong=lambda n, _: dequantizing(n.inputs[1]) and not forms.comes_from_shapes(n.inputs[1])),
     _Use("AveragePool", "auto_pad count_include_pad kernel_shape pads strides"),
     _Use("AveragePool", "auto_pad ceil_mode kernel_shape pads strides",
          wrong=lambda n, _: forms.may_start_beyond(n)),
@@ -134,7 +135,8 @@ _USES = (
     _Use("ConstantOfShape", "value", forms.INTEGERS, (0,)),
     _Use("Shape", "end start", _ALL),
     _Use("QuantizeLinear", "axis output_dtype",
-         wrong=lambda n, opset: forms.gains_dimension(n, opset) or forms.has_other_scales(n, opset)),
+         wrong=lambda n, opset: forms.gains_dimension(n, opset) or forms.has_other_scales(n, opset)
+         or forms.is_joined_and_quantized_twice(n)),
     _Use("DequantizeLinear", "axis", _BYTES | {_T.INT32},
          wrong=lambda n, opset: forms.gains_dimension(n, opset) or forms.is_rounded_behind(n)
          or forms.has_other_scales(n, opset)

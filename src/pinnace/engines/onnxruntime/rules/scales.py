@@ -127,10 +127,13 @@ def _spread(b: Builder, node: ir.Node, value: ir.Value) -> ir.Value:
         dims, block = b.shape(node.inputs[0]), node.attributes.get_int("block_size", 0)
         axis = axis_of(node, len(dims))
         size = dims[axis]
-        if size is None:
-            raise Unsupported("has scales along a free dimension")
-        if block:
+        if not block:
+            numbers = numbers.reshape(-1, *[1] * (len(dims) - 1 - axis))
+        elif size is not None:
             numbers = numbers.take(np.arange(size) // block, axis)
         else:
-            numbers = numbers.reshape(-1, *[1] * (len(dims) - 1 - axis))
+            length = b.op("Gather", b.op("Shape", node.inputs[0]), b.constant(axis, np.int64))
+            places = b.op("Range", b.constant(0, np.int64), length, b.constant(1, np.int64))
+            places = b.op("Div", places, b.constant(block, np.int64))
+            return b.op("Gather", b.constant(numbers, np.float32), places, axis=axis)
     return b.constant(numbers, np.float32)
