@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 from tests.random_graphs.draft import Draft
-from tests.random_graphs.operators import scales
+from tests.random_graphs.quantized import add_integers, add_quantized
 
 
 def add_chain(d: Draft) -> None:
@@ -412,68 +412,6 @@ def _gelu(d: Draft) -> None:
     d.choice(*orders)()
 
 
-def _quantized(d: Draft) -> None:
-    if d.opset < 10:
-        return
-    kind = d.choice(np.int8, np.uint8)
-    op_type = d.choice("Conv", "MatMul", "Gemm", "Add", "Mul", "Relu", "MaxPool", "Concat", "Reshape")
-
-    def dequantized(shape: tuple[int, ...], fixed: bool = False) -> str:
-        zero = 0 if kind == np.int8 and d.chance(0.5) else int(d.rng.integers(0, 20))
-        q = d.leaf(d.rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, shape, endpoint=True), kind, fixed)
-        scale = _scale(d)
-        if not fixed and d.chance(0.5):
-            q = d.op("QuantizeLinear", d.random(shape), scale, d.leaf(zero, kind, fixed=True))
-        return d.op("DequantizeLinear", q, scale, d.leaf(zero, kind, fixed=True))
-
-    if op_type == "Conv":
-        c, m = _n(d, 1, 4), _n(d, 1, 4)
-        inputs = [dequantized((1, c, 5, 5)), dequantized((m, c, 3, 3), True)]
-        if d.chance(0.5):
-            inputs.append(d.random((m,), fixed=True))
-        y = d.op("Conv", *inputs)
-    elif op_type in ("MatMul", "Gemm"):
-        inputs = [dequantized((3, 8)), dequantized((8, 4), d.chance(0.7))]
-        if op_type == "Gemm" and (d.chance(0.5) or d.opset < 11):
-            inputs.append(d.random((4,), fixed=True))
-        y = d.op(op_type, *inputs)
-    elif op_type in ("Add", "Mul", "Concat"):
-        inputs = [dequantized((2, 4)), dequantized(d.choice((2, 4), (4,)) if op_type != "Concat" else (2, 4))]
-        y = d.op(op_type, *inputs, **({"axis": 1} if op_type == "Concat" else {}))
-    elif op_type == "MaxPool":
-        y = d.op(op_type, dequantized((1, 2, 6, 6)), kernel_shape=[2, 2])
-    elif op_type == "Reshape":
-        y = d.op(op_type, dequantized((2, 6)), d.leaf([3, -1], np.int64, fixed=True))
-    else:
-        y = d.op(op_type, dequantized((2, 6)))
-    if d.chance(0.4):
-        y = _activation(d, y)
-    if d.chance(0.2):
-        y = _turned(d, y)
-    if d.chance(0.8):
-        zero = d.leaf(d.choice(0, 0, 5, 128 if kind == np.uint8 else -128), kind, fixed=True)
-        y = d.op("QuantizeLinear", y, _scale(d), zero)
-        if d.chance(0.5):
-            d.op("DequantizeLinear", y, _scale(d), zero)
-
-
-def _scale(d: Draft) -> str:
-    return d.leaf(d.choice(*scales(d)), np.float32, fixed=not d.chance(0.05))
-
-
-def _dynamic(d: Draft) -> None:
-    """A product of integers whose steps only the run knows."""
-    if d.opset < 11:
-        return
-    x = d.random((*d.choice((), (2,)), 3, 8))
-    q, scale, zero = d.op("DynamicQuantizeLinear", x, outputs=3)
-    w = d.leaf(d.rng.integers(-60, 60, (8, 4)), np.int8, fixed=True)
-    y = d.op("MatMulInteger", q, w, *([zero] if d.chance(0.9) else []))
-    y = d.op("Mul", d.op("Cast", y, to=1), d.op("Mul", *_ordered(d, scale, _scale(d))))
-    if d.chance(0.5):
-        d.op("Add", y, _vector(d, 4))
-
-
 def _moves(d: Draft) -> None:
     """Values that are moved about, and little else."""
     x = d.random(
@@ -793,15 +731,15 @@ def _labels(d: Draft) -> None:
 
 
 _CHAINS: tuple[Callable[[Draft], None], ...] = (
+    add_integers,
     *(_convolution,) * 3,
     *(_linear,) * 2,
     *(_moves,) * 4,
-    *(_quantized,) * 2,
+    *(add_quantized,) * 2,
     _attention,
     _attention,
     _boxes,
     _cuts_of_values,
-    _dynamic,
     _gelu,
     _image_layout,
     _inverse,

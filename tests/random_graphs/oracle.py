@@ -114,6 +114,9 @@ _LARGEST = {"Conv": 1, "Gemm": 1, "MatMul": 1, "Erf": 0.1, "Sigmoid": 0.1, "Soft
 """Operators whose errors go by the largest results, in the noise of their type. Kernels for integers round a bias of floats to a step of the product, and there
 the noise is 32 times as large. Functions that end at 0 and 1 are exact to a step of 1."""
 
+_NARROW = (onnx.TensorProto.INT4, onnx.TensorProto.UINT4)
+"""Types that onnxruntime does not hand out."""
+
 _SEEDS = range(1, 9)
 
 
@@ -149,7 +152,8 @@ def between(model: ModelProto, feed: Mapping[str, np.ndarray]) -> dict[str, np.n
     """What the nodes give, as far as these are tensors, without those of nested graphs."""
     whole = ModelProto()
     whole.CopyFrom(model)
-    names = [o for n in model.graph.node for o in n.output if o]
+    kinds = _kinds(model)
+    names = [o for n in model.graph.node for o in n.output if o and kinds.get(o) not in _NARROW]
     del whole.graph.output[:]
     whole.graph.output.extend(onnx.ValueInfoProto(name=n) for n in names)
     try:
@@ -223,6 +227,7 @@ def _add_noise(graph: GraphProto, kinds: Mapping[str, int], seed: int, sign: int
     """Put noise on what each inexact node reads and gives."""
     nodes = list(graph.node)
     quantized = any(node.op_type == "QuantizeLinear" for node in nodes)
+    makers = {o: node for node in nodes for o in node.output}
     del graph.node[:]
     for number, node in enumerate(nodes):
         for attribute in node.attribute:
@@ -231,14 +236,17 @@ def _add_noise(graph: GraphProto, kinds: Mapping[str, int], seed: int, sign: int
         if node.op_type in _EXACT:
             graph.node.append(node)
             continue
+        roundings = [_rounding(node, place, makers) for place in range(len(node.input))]
         for place, name in enumerate(node.input):
-            if kinds.get(name) in _NOISE:
-                made = _shaken(name, f"{name}.{number}.{place}", kinds[name], seed + 7 * place, sign, opset)
+            if kinds.get(name) in _NOISE and (node.op_type, place) != ("Resize", 2):
+                share, of = roundings[place]
+                prefix = f"{name}.{number}.{place}"
+                made = _shaken(name, prefix, kinds[name], seed + 7 * place, sign, opset, share, of)
                 graph.node.extend(made)
                 node.input[place] = made[-1].output[0]
         after = []
         for place, name in enumerate(node.output):
-            if kinds.get(name) in _NOISE:
+            if kinds.get(name) in _NOISE and (node.op_type, place) != ("Resize", 2):
                 node.output[place] = f"{name}.exact"
                 made = _shaken(
                     f"{name}.exact",
@@ -254,12 +262,41 @@ def _add_noise(graph: GraphProto, kinds: Mapping[str, int], seed: int, sign: int
         graph.node.extend([node, *after])
 
 
+def _rounding(
+    node: onnx.NodeProto, place: int, makers: Mapping[str, onnx.NodeProto]
+) -> tuple[float, Sequence[str]]:
+    """How far kernels of integers round an input of floats: a share of the noise, and the values it goes by."""
+
+    def step(name: str) -> onnx.NodeProto | None:
+        made = makers.get(name)
+        while made is not None and made.op_type in ("Transpose", "Reshape"):
+            made = makers.get(made.input[0])
+        return made if made is not None and made.op_type == "DequantizeLinear" else None
+
+    if node.op_type == "QuantizeLinear" and place == 0:
+        made = makers.get(node.input[0])
+        # Errors of OpenVINO's go by the limits of the type; `QLinearSoftmax` takes 1 for a whole number of steps.
+        return 1 / 1e-6 if made is not None and made.op_type == "Softmax" else 128, node.input[1:2]
+    if node.op_type in ("Conv", "ConvTranspose", "Gemm") and place == 2:
+        x, weight = map(step, node.input[:2])
+        if x and weight:  # a bias is rounded to the product of the steps
+            return 1 / 1e-6, (x.input[1], weight.input[1])
+    return 0, ()
+
+
 def _shaken(
-    name: str, prefix: str, kind: int, seed: int, sign: int, opset: int, largest: float = 0
+    name: str,
+    prefix: str,
+    kind: int,
+    seed: int,
+    sign: int,
+    opset: int,
+    share: float = 0,
+    of: Sequence[str] = (),
 ) -> list[onnx.NodeProto]:
     """Nodes that give `name` times a number near 1 for each element.
 
-    `largest`: the noise goes by so much of the largest element.
+    There is noise that goes by a `share` of the largest element, or of the product of those `of` others.
     """
     wide = onnx.TensorProto.DOUBLE
     prefix = f"{prefix}.noise"
@@ -281,8 +318,12 @@ def _shaken(
     noise = node("Mul", noise, number(sign * _NOISE[kind]))
     exact = node("Cast", name, to=wide)
     shaken = node("Mul", exact, node("Add", number(1), noise))
-    if largest:
-        most = node("ReduceMax", node("Abs", exact))
-        shaken = node("Add", shaken, node("Mul", node("Mul", noise, number(largest)), most))
+    if share:
+        noise = node("Mul", noise, number(share))
+        for other in of or (name,):
+            noise = node(
+                "Mul", noise, node("ReduceMax", node("Abs", node("Cast", other, to=wide)), keepdims=0)
+            )
+        shaken = node("Add", shaken, noise)
     node("Cast", shaken, to=kind)
     return made
