@@ -40,8 +40,8 @@ def uses(step: ir.Node, rank: int) -> Iterator[tuple[ir.Node, int, int]]:
         read, axis = waiting.pop()
         for reader, place in read.uses():
             if reader.op_type == "Transpose" and not reader.domain:
-                perm = reader.attributes.get_ints("perm", range(rank)[::-1])
-                waiting.append((reader.outputs[0], list(perm).index(axis)))
+                perm = list(reader.attributes.get_ints("perm", range(rank)[::-1]))
+                waiting.append((reader.outputs[0], perm.index(axis) if axis in perm else axis))
             else:
                 yield reader, place, axis
 

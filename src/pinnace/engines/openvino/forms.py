@@ -336,17 +336,9 @@ def overflows(node: ir.Node) -> bool:
         return False
     weight = stored(node.inputs[0])
     if weight is None:
-        return _is_weight(node.outputs[0])
+        factors = (reader for reader, place, _ in uses(node, 0) if place == 1)
+        return any(reader.op_type in (*_PRODUCTS, "ConvTranspose") for reader in factors)
     if weight.dtype not in (_T.INT8, _T.UINT8):
         return weight.dtype in FLOATS
     middle = 128 if weight.dtype is _T.UINT8 else 0
     return bool((np.abs(weight.numpy().astype(np.int16) - middle) > _SEVEN_BITS).any())
-
-
-def _is_weight(value: ir.Value) -> bool:
-    """Return True if a product reads a value, or its Transpose, as its second factor."""
-    return any(
-        _is_weight(reader.outputs[0]) if reader.op_type == "Transpose" else place == 1
-        for reader, place in value.uses()
-        if reader.op_type in (*_PRODUCTS, "ConvTranspose", "Transpose")
-    )
