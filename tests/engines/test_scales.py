@@ -137,7 +137,7 @@ def test_scales_of_channels_and_blocks(name, engine):
     ]
     for scales in (one, *several):
         for result in (None, Scales(), Scales(0)):
-            for kinds, zero in (((UINT8, INT8), False), ((INT8, INT8), True)):
+            for kinds, zero in (((UINT8, INT8), False), ((UINT8, UINT8), True), ((INT8, INT8), True)):
                 model, feed, step = quantized(form, scales, result, kinds, zero)
                 # A sum that is rounded otherwise may fall to the step beside.
                 check(model, feed, 1.01 * step, engine, (scales, result, kinds, zero))
