@@ -102,8 +102,13 @@ def test_endless_files_are_refused(model, message, tmp_path):
         amplify.parts(50_000),
         amplify.repeats("Concat", 4096),
         amplify.fan(4096),
+        amplify.chain("Transpose", 8000),
+        amplify.joined(4000),
     ],
-    ids=["calls", "functions", "tuples", "outputs of a node", "inputs of a node", "readers of a value"],
+    ids=[
+        *("calls", "functions", "tuples", "outputs of a node", "inputs of a node", "readers of a value"),
+        *("moves", "joined steps"),
+    ],
 )
 def test_what_is_within_bounds_runs(model, tmp_path):
     assert opened(tmp_path, model) == "built\n"

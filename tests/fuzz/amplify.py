@@ -153,6 +153,16 @@ def fan(count: int) -> onnx.ModelProto:
     return _onnx([*nodes, helper.make_node("Sum", [f"r{i}" for i in range(count)], ["y"])], "y")
 
 
+def joined(count: int) -> onnx.ModelProto:
+    """Steps that read one quantized value, and two nodes that join them all."""
+    steps = [f"d{i}" for i in range(count)]
+    nodes = [helper.make_node("QuantizeLinear", ["x", "s"], ["q"])]
+    nodes += [helper.make_node("DequantizeLinear", ["q", "s"], [step]) for step in steps]
+    nodes += [helper.make_node("Concat", steps, [name], axis=0) for name in ("a", "b")]
+    scale = onnx.numpy_helper.from_array(np.float32(0.5), "s")
+    return _onnx([*nodes, helper.make_node("Sub", ["a", "b"], ["y"])], "y", [scale])
+
+
 def chain(operator: str, count: int) -> onnx.ModelProto:
     """Nodes each of which reads the one before."""
     names = ["x", *(f"v{i}" for i in range(count - 1)), "y"]
@@ -236,8 +246,11 @@ def calls(depth: int, width: int = 1) -> Any:
 
 
 SHAPES: dict[str, Callable[[Random], Any]] = {
-    "chain": lambda rng: chain(rng.choice(["Relu", "Neg", "Identity"]), rng.choice([*_SIZES, 10_000])),
+    "chain": lambda rng: chain(
+        rng.choice(["Relu", "Neg", "Identity", "Transpose"]), rng.choice([*_SIZES, 10_000])
+    ),
     "fan": lambda rng: fan(rng.choice([*_SIZES, 10_000])),
+    "joined": lambda rng: joined(rng.choice([*_SIZES, 4096])),
     "parts": lambda rng: parts(rng.choice([*_SIZES, 100_000])),
     "repeats": lambda rng: repeats(rng.choice(["Concat", "Sum"]), rng.choice([*_SIZES, 100_000])),
     "text": lambda rng: text(*rng.choice(texts()), rng.choices("xic", k=12), rng.randrange(4)),

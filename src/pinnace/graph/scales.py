@@ -11,15 +11,18 @@ from pinnace.graph.matching import made_by
 
 _PASSED = ("Flatten", "MaxPool", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 """Operators that engines compute in integers, and then what is behind them."""
+FAR = 64
+"""Nodes that are looked at before or behind one: walks to the end would take the square of a chain."""
 
 
 def is_dequantized(value: ir.Value | None) -> bool:
-    """Return True for the result of a step, also behind operators that move it."""
-    while (maker := made_by(value, "DequantizeLinear", *_PASSED)) is not None:
-        if maker.op_type == "DequantizeLinear":
-            return True
+    """Return True for the result of a step, also behind operators that move it, or behind too many."""
+    for _ in range(FAR):
+        maker = made_by(value, "DequantizeLinear", *_PASSED)
+        if maker is None or maker.op_type == "DequantizeLinear":
+            return maker is not None
         value = maker.inputs[0]
-    return False
+    return True
 
 
 def is_one(scale: ir.Value | None) -> bool:
@@ -48,9 +51,12 @@ def uses(step: ir.Node, rank: int) -> Iterator[tuple[ir.Node, int, int]]:
 
 def stored(integers: ir.Value | None) -> ir.TensorProtocol | None:
     """Return the constant of which integers are made by a few moves, or of whose floats; else None."""
-    while (made := made_by(integers, "Identity", "QuantizeLinear", "Reshape", "Transpose")) is not None:
+    for _ in range(FAR):
+        made = made_by(integers, "Identity", "QuantizeLinear", "Reshape", "Transpose")
+        if made is None:
+            return constant(integers)
         integers = made.inputs[0]
-    return constant(integers)
+    return None
 
 
 def are_of_channels(step: ir.Node, reader: ir.Node, place: int, axis: int) -> bool:

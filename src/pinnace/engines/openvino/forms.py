@@ -332,13 +332,13 @@ def overflows(node: ir.Node) -> bool:
 
     On CPUs without VNNI, OpenVINO adds products of 8 bits in 16, which overflow.
     """
-    if node.graph is None or all(n.op_type != "QuantizeLinear" for n in node.graph):
-        return False
     weight = stored(node.inputs[0])
     if weight is None:
         factors = (reader for reader, place, _ in uses(node, 0) if place == 1)
-        return any(reader.op_type in (*_PRODUCTS, "ConvTranspose") for reader in factors)
-    if weight.dtype not in (_T.INT8, _T.UINT8):
-        return weight.dtype in FLOATS
-    middle = 128 if weight.dtype is _T.UINT8 else 0
-    return bool((np.abs(weight.numpy().astype(np.int16) - middle) > _SEVEN_BITS).any())
+        wide = any(reader.op_type in (*_PRODUCTS, "ConvTranspose") for reader in factors)
+    elif weight.dtype in (_T.INT8, _T.UINT8):
+        middle = 128 if weight.dtype is _T.UINT8 else 0
+        wide = bool((np.abs(weight.numpy().astype(np.int16) - middle) > _SEVEN_BITS).any())
+    else:
+        wide = weight.dtype in FLOATS
+    return wide and node.graph is not None and any(n.op_type == "QuantizeLinear" for n in node.graph)

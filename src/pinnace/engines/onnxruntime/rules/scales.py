@@ -16,7 +16,7 @@ from pinnace.graph.builder import Builder
 from pinnace.graph.constants import array, constant
 from pinnace.graph.failures import Unsupported
 from pinnace.graph.matching import dequantizing, private
-from pinnace.graph.scales import are_of_channels, axis_of, is_constant, is_dequantized, is_one, uses
+from pinnace.graph.scales import FAR, are_of_channels, axis_of, is_constant, is_dequantized, is_one, uses
 from pinnace.types import Array
 
 _INTEGERS = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.DataType.UINT16)
@@ -76,29 +76,37 @@ def quantized_in_floats(b: Builder, node: ir.Node) -> ir.Value | None:
 
 
 def _in_integers(b: Builder, node: ir.Node) -> bool:
-    """Return True if onnxruntime may use an integer kernel."""
+    """Return True if onnxruntime may use an integer kernel; of many inputs or readers some are looked at."""
     if node.domain or not all(
         value is None
         or b.known_dtype(value) not in (ir.DataType.FLOAT, None)
         or is_dequantized(value)
         or constant(value) is not None
-        for value in node.inputs
+        for value in node.inputs[:FAR]
     ):
         return False
+    if node.op_type in _PRODUCTS:
+        return True
     waiting = list(node.outputs)
-    while waiting and node.op_type not in _PRODUCTS:
+    for _ in range(FAR):
+        if not waiting:
+            return False
         for reader, _ in waiting.pop().uses():
             if reader.op_type == "QuantizeLinear":
                 return True
             waiting += reader.outputs if reader.op_type in _BETWEEN else []
-    return node.op_type in _PRODUCTS
+    return True
 
 
 def _is_right(b: Builder, step: ir.Node, reader: ir.Node, place: int, axis: int) -> bool:
     """Return True if `reader` has no integer kernel, or one that computes what the file says."""
+    is_factor = place == 1 and reader.op_type in _PRODUCTS and is_constant(step.inputs[0])
+    is_bias = place == 2 and reader.op_type in ("Conv", "Gemm")
+    if is_one(step.inputs[1]) and not (is_factor or is_bias):
+        return True
     if not _in_integers(b, reader):
-        return place != 1 or reader.op_type not in _PRODUCTS or not is_constant(step.inputs[0])
-    if reader.op_type in ("Conv", "Gemm") and place == 2:
+        return not is_factor
+    if is_bias:
         return _is_bias(step, reader)
     return is_one(step.inputs[1]) or are_of_channels(step, reader, place, axis)
 
