@@ -213,6 +213,34 @@ def test_blocks_along_a_free_dimension():
     check(model, {"x": x}, 1.01 * 0.125, "onnxruntime")
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("move", "y"),
+    [
+        ("Reshape(d, all)", "[24]"),
+        ("Transpose(d)", "[3,4,2]"),
+        ("Flatten(d)", "[2,12]"),
+        ("MaxPool<kernel_shape = [1]>(d)", "[2,4,3]"),
+    ],
+)
+@pytest.mark.parametrize("scale", ["", "1", "4"])
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int16, np.uint16, np.int32])
+def test_integers_without_zero_points_are_moved(kind, scale, move, y, engine):
+    """QDQPropagationTransformer would quantize them to uint8."""
+    dims = f"[{scale}]" if scale else ""
+    numbers = ", ".join(["0.5"] * int(scale or 1))
+    type_name = np.dtype(kind).name
+    opset = 21 if kind in (np.int16, np.uint16) else 13
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 10, opset_import: ["": {opset}]>
+        g ({type_name}[2,4,3] x) => (float{y} y, float[2,4,3] z)
+        <float{dims} s = {{{numbers}}}, int64[1] all = {{-1}}>
+        {{ d = DequantizeLinear(x, s) y = {move} z = Neg(d) }}"""
+    )
+    x = np.random.default_rng(1).integers(-100, 100, (2, 4, 3)).astype(kind)
+    check(model.SerializeToString(), {"x": x}, 1e-6, engine)
+
+
 def test_a_branch_returns_a_weight_in_floats():
     text = """<ir_version: 10, opset_import: ["": 21]>
         g (bool c, float[1,2] x) => (float[2,2] y, float[1,2] z)

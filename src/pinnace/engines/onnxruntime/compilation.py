@@ -19,11 +19,19 @@ from pinnace.engines.onnxruntime.kernels import check_foreign
 from pinnace.engines.onnxruntime.providers import ON_CPU, Chain
 from pinnace.engines.onnxruntime.quantized_weights import separate_weights
 from pinnace.engines.onnxruntime.rules import rewrite
-from pinnace.engines.onnxruntime.session import FAILURES, NO_OPTIMIZATION, Weights, copy_weights, start
+from pinnace.engines.onnxruntime.session import (
+    FAILURES,
+    NO_OPTIMIZATION,
+    Weights,
+    copy_weights,
+    explained,
+    start,
+)
 from pinnace.errors import DeviceUnavailableError, EngineError, LackingKernelsError
 from pinnace.graph.constants import constant
 from pinnace.graph.failures import Unsupported
 from pinnace.graph.matching import dequantizing, made_by
+from pinnace.graph.scales import FAR, is_dequantized
 from pinnace.graph.walk import nodes
 from pinnace.lowering.graph import Compilable
 from pinnace.types import Array
@@ -38,8 +46,6 @@ _UNSAFE = ["EmbedLayerNormFusion", "GatherToSliceFusion"]
 of embeddings, one puts the bounds of a Range into a Slice, where negative ones count from the end."""
 
 _FOLDING = ["ConstantFolding", "ConstantFoldingDQ"]
-_FAR = 64
-"""Operators that are looked at before a QuantizeLinear; walks to the end would take the square of a chain."""
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
 _WEIGHTED = ("Conv", "ConvTranspose", "Gemm")
 _MOVES = ("Reshape", "Transpose")
@@ -127,7 +133,7 @@ def refuse(graph: Compilable, error: Exception) -> NoReturn:
     missing = missing_kernels(graph.model)
     if missing:
         raise LackingKernelsError(graph.name, missing) from None
-    raise EngineError(f"{graph.name}: onnxruntime cannot build it: {error}") from None
+    raise EngineError(f"{graph.name}: onnxruntime cannot build it: {explained(error)}") from None
 
 
 @contextmanager
@@ -262,7 +268,8 @@ def _quantizes_behind_transposes(every: list[ir.Node]) -> bool:
 def _quantizes_weights(every: list[ir.Node]) -> bool:
     """Float weights of an operator between quantized values are quantized too."""
     return any(
-        n.op_type in _WEIGHTED and dequantizing(n.inputs[0]) and not dequantizing(n.inputs[1]) for n in every
+        n.op_type in _WEIGHTED and is_dequantized(n.inputs[0]) and not dequantizing(n.inputs[1])
+        for n in every
     )
 
 
@@ -272,7 +279,7 @@ def _loses_behind_transposes(every: list[ir.Node]) -> bool:
 
 def _is_turned_and_shared(value: ir.Value | None) -> bool:
     turned = shared = False
-    for _ in range(_FAR):
+    for _ in range(FAR):
         if value is None or (maker := value.producer()) is None or maker.op_type not in SELECTING:
             return turned and shared
         turned, value = turned or maker.op_type == "Transpose", maker.inputs[0]

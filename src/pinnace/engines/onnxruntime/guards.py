@@ -280,7 +280,9 @@ def guard_elements(b: Editor) -> None:
 def _insert(b: Editor, node: ir.Node) -> None:
     """Insert what was written before a node."""
     for new in b.nodes:
-        new.name = f"{new.outputs[0].name}, guard of {node.op_type} {origins(node)[0]}"  # an error says it
+        new.name = (
+            f"{new.outputs[0].name}, guard of {node.op_type} {origins(node)[0]}"  # `explained` reads it
+        )
     b.insert_before(node)
 
 

@@ -2,7 +2,6 @@
 
 On processors without VNNI, where sums of int8 products overflow, it converts int8 weights and their zero
 points to uint8. It refuses a model where one is converted twice ("Attempt to replace the existing tensor").
-Where there is no zero point it makes a single one, which the run refuses beside scales of channels or blocks.
 It does not convert weights that a nested graph reads from an outer one.
 """
 
@@ -10,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import numpy as np
 import onnx_ir as ir
 
 from pinnace.graph.walk import nodes
@@ -30,8 +28,6 @@ def separate_weights(model: ir.Model, kept: Collection[str]) -> None:
         weight = _stored(node.inputs[0]) if node.op_type == "DequantizeLinear" else None
         if weight is None or weight.dtype is not ir.DataType.INT8:
             continue
-        if converted:
-            _with_zeros(node)
         if not weight.is_initializer() or weight.name in kept:
             continue
         for copy in (node, *_copies(node)):
@@ -52,20 +48,6 @@ def _bring_in(node: ir.Node, kept: Collection[str]) -> None:
             continue
         if value.graph is not node.graph and value.name not in kept:
             _replace(node, place, f"{node.outputs[0].name}/{place}")
-
-
-def _with_zeros(node: ir.Node) -> None:
-    """Add zero points of 0, one for each scale."""
-    scale = node.inputs[1]
-    if (len(node.inputs) > 2 and node.inputs[2] is not None) or scale is None or scale.shape is None:
-        return
-    if len(scale.shape) > 0 and scale.shape.is_static():
-        zeros = ir.tensor(np.zeros(scale.shape.numpy(), np.int8), name=f"{node.outputs[0].name}/zero_points")
-        value = ir.Value(name=zeros.name, const_value=zeros)
-        assert isinstance(node.graph, ir.Graph)
-        node.graph.register_initializer(value)
-        node.resize_inputs(3)
-        node.replace_input_with(2, value)
 
 
 def _copies(node: ir.Node) -> list[ir.Node]:

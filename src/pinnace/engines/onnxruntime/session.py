@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 
@@ -25,6 +26,8 @@ in float32."""
 _INPUTS_OF_4_BITS = "session.qdq_matmulnbits_accuracy_level"
 """The rounding of a product's input where its weight has 4 bits: 1 is float32, the default 8 bits."""
 _FATAL = 4  # log severity: errors are raised, and need not be printed too
+_IN_AN_ERROR = re.compile(r", guard of (\S+) (.+?)['\)]")
+"""The name of a node of `guards`."""
 
 
 def options(target: Target, folder: str | None = None) -> ort.SessionOptions:
@@ -149,3 +152,14 @@ def start(
         raise left_out(first)
     never_freed_by_forks(started._sess)
     return started
+
+
+def explained(error: Exception) -> str:
+    """Return the message of an error of onnxruntime; if a guard raised it, what the guard found."""
+    found = _IN_AN_ERROR.search(str(error))
+    if found is None:
+        return str(error)
+    return (
+        f"node {found[2]!r} ({found[1]}) is not run: an input has no elements, or sizes that do not belong "
+        "together, and it is not known to compute that right"
+    )

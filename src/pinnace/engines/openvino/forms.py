@@ -12,15 +12,13 @@ import onnx_ir as ir
 
 from pinnace.graph.constants import array, constant, given_ints
 from pinnace.graph.inference import infer
-from pinnace.graph.scales import are_of_channels, is_one, stored, uses
+from pinnace.graph.scales import FAR, are_of_channels, is_one, stored, uses
 
 _T = ir.DataType
 FLOATS = frozenset((_T.FLOAT, _T.FLOAT16))
 INTEGERS = frozenset((_T.INT32, _T.INT64))
 _ROUNDED, _NEAR = 1e-5, 0.01
 """Relative errors of a constant: of one that was rounded, and of one that is surely another."""
-_FAR = 64
-"""Values that are looked at behind a node: more than OpenVINO computes together."""
 _PRODUCTS = ("Conv", "Gemm", "MatMul")
 _SCALING = ("Add", "DequantizeLinear", "Div", "Identity", "Mul", "Sub")
 _SEVEN_BITS = 64
@@ -178,10 +176,10 @@ def _is_vector(value: ir.Value) -> bool:
 def _any_behind(node: ir.Node, is_wrong: Callable[[ir.Value], bool]) -> bool:
     """Return True if another operand of what follows a node is wrong, up to a product or what is computed.
 
-    So is what follows beyond _FAR values: walks to the end from each node would take the square of a chain.
+    So is what follows beyond FAR values: walks to the end from each node would take the square of a chain.
     """
     todo = [*node.outputs]
-    for _ in range(_FAR):
+    for _ in range(FAR):
         if not todo:
             return False
         value = todo.pop()
@@ -198,7 +196,7 @@ def is_rounded_behind(node: ir.Node) -> bool:
     """Return True if an AveragePool or Clip follows a DequantizeLinear, up to a product.
 
     OpenVINO computes both in integers: it rounds averages and the limits of a Clip to the scale, and pads an
-    average with the integer 0, whatever the zero point. What is farther than _FAR values takes the safe way.
+    average with the integer 0, whatever the zero point. What is farther than FAR values takes the safe way.
     """
     if constant(node.inputs[0]) is not None:
         return False
@@ -215,7 +213,7 @@ def is_quantized(reduction: ir.Node) -> bool:
 def _is_followed(node: ir.Node, wanted: Collection[str], ends: Collection[str]) -> bool:
     """Return True if one of the operators `wanted` follows a node before those in which a search `ends`."""
     todo = [node.outputs[0]]
-    for _ in range(_FAR):
+    for _ in range(FAR):
         if not todo:
             return False
         for reader in {use.node for use in todo.pop().uses()}:
@@ -312,7 +310,7 @@ def is_joined_and_quantized_twice(step: ir.Node) -> bool:
     OpenVINO computes both in the Concat, and ends the process.
     """
     value, is_second = step.inputs[0], False
-    for _ in range(_FAR):
+    for _ in range(FAR):
         maker = None if value is None else value.producer()
         if maker is None or maker.op_type == "Concat":
             return maker is not None and is_second

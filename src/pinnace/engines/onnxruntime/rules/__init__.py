@@ -36,7 +36,11 @@ from pinnace.engines.onnxruntime.rules.refused import (
     same_with_holes,
     signed_steps,
 )
-from pinnace.engines.onnxruntime.rules.scales import dequantized_in_floats, quantized_in_floats
+from pinnace.engines.onnxruntime.rules.scales import (
+    dequantized_in_floats,
+    quantized_in_floats,
+    with_zero_point,
+)
 from pinnace.engines.onnxruntime.rules.signs import OPERATORS, unsigned_bytes, unsigned_step
 from pinnace.engines.onnxruntime.rules.softplus import faster_mish, faster_softplus
 from pinnace.graph.builder import Builder
@@ -53,7 +57,7 @@ REFUSED: dict[str, tuple[Rule, ...]] = {
     **dict.fromkeys(OPERATORS, (unsigned_bytes,)),
     "Conv": (same_as_pads, same_with_holes),
     "ConvInteger": (same_as_pads, unsigned_bytes),
-    "DequantizeLinear": (dequantized_in_floats, signed_steps, unsigned_step),
+    "DequantizeLinear": (dequantized_in_floats, signed_steps, unsigned_step, with_zero_point),
     "Div": (of_exact_sigmoid,),
     "Log": (log_of_sigmoid,),
     "MatMul": (product_with_vector,),

@@ -5,6 +5,9 @@ weight. It uses other scales of the same number as if they were these, and refus
 takes the product of the scales of input and weight for that of a bias. If a product's weight alone is
 quantized, it rounds the input to 8 bits, too. Such steps are written as arithmetic of floats, for which there
 is no integer kernel.
+
+Optimizers quantize what moves a dequantized value once more, to uint8 if there is no zero point: int8 gets
+one, and int32, which is not quantized to, is written as floats.
 """
 
 from __future__ import annotations
@@ -15,11 +18,12 @@ import onnx_ir as ir
 from pinnace.graph.builder import Builder
 from pinnace.graph.constants import array, constant
 from pinnace.graph.failures import Unsupported
-from pinnace.graph.matching import dequantizing, private
+from pinnace.graph.matching import attributes, dequantizing, private
 from pinnace.graph.scales import FAR, are_of_channels, axis_of, is_constant, is_dequantized, is_one, uses
 from pinnace.types import Array
 
 _INTEGERS = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.DataType.UINT16)
+_SUMS = ir.DataType.INT32
 _PRODUCTS = ("Gemm", "MatMul")
 """Operators with integer kernels that return floats."""
 _BETWEEN = ("Clip", "Relu", "Transpose")
@@ -33,7 +37,7 @@ def dequantized_in_floats(b: Builder, node: ir.Node) -> ir.Value | None:
     integers, scale, zero = (*node.inputs, None)[:3]
     if integers is None or scale is None or b.dtype(scale) is not ir.DataType.FLOAT:
         return None
-    if b.dtype(integers) not in (*_INTEGERS, ir.DataType.INT32):
+    if b.dtype(integers) not in (*_INTEGERS, _SUMS):
         return None
     if all(_is_right(b, node, *use) for use in uses(node, b.rank(integers))):
         return None
@@ -54,6 +58,24 @@ def _computed(integers: ir.Value, factor: ir.Value, offset: ir.Value | None) -> 
     floats -= offsets
     floats *= factors
     return floats
+
+
+def with_zero_point(b: Builder, node: ir.Node) -> ir.Value | None:
+    """DequantizeLinear(q, scale) -> the same with zero points, one for each scale."""
+    integers, scale, zero = (*node.inputs, None)[:3]
+    if integers is None or scale is None or zero is not None:
+        return None
+    kind = b.dtype(integers)
+    if kind is ir.DataType.UINT8 or kind not in _INTEGERS:
+        return None
+    return b.op("DequantizeLinear", integers, scale, zeros(b, scale, kind), **attributes(node))
+
+
+def zeros(b: Builder, scale: ir.Value, kind: ir.DataType) -> ir.Value:
+    """Return zero points of 0, one for each scale."""
+    if scale.shape is not None and scale.shape.is_static():
+        return b.constant(np.zeros(scale.shape.numpy()), kind.numpy())
+    return b.op("Expand", b.constant(0, kind.numpy()), b.op("Shape", scale))
 
 
 def quantized_in_floats(b: Builder, node: ir.Node) -> ir.Value | None:
@@ -102,6 +124,8 @@ def _is_right(b: Builder, step: ir.Node, reader: ir.Node, place: int, axis: int)
     """Return True if `reader` has no integer kernel, or one that computes what the file says."""
     is_factor = place == 1 and reader.op_type in _PRODUCTS and is_constant(step.inputs[0])
     is_bias = place == 2 and reader.op_type in ("Conv", "Gemm")
+    if step.inputs[0] is not None and b.dtype(step.inputs[0]) is _SUMS and not is_bias:
+        return False
     if is_one(step.inputs[1]) and not (is_factor or is_bias):
         return True
     if not _in_integers(b, reader):

@@ -12,10 +12,11 @@ from typing import NamedTuple
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.engines.onnxruntime.rules.scales import zeros
 from pinnace.graph.builder import Builder
 from pinnace.graph.constants import array
 from pinnace.graph.matching import attributes
-from pinnace.graph.scales import is_one, uses
+from pinnace.graph.scales import uses
 from pinnace.machine.processor import sums_of_bytes_overflow
 
 _FACTORS = ("Conv", "Gemm", "MatMul")
@@ -56,15 +57,13 @@ def unsigned_bytes(b: Builder, node: ir.Node) -> ir.Value | None:
 def unsigned_step(b: Builder, node: ir.Node) -> ir.Value | None:
     """DequantizeLinear of a computed int8 that is the second factor of a product -> of uint8."""
     integers, scale, zero = (*node.inputs, None)[:3]
-    if integers is None or b.dtype(integers) is not _I8 or array(integers) is not None:
+    if integers is None or scale is None or b.dtype(integers) is not _I8 or array(integers) is not None:
         return None
     if not sums_of_bytes_overflow():
         return None
     if not any(place == 1 for reader, place, _ in uses(node, b.rank(integers)) if reader.op_type in _FACTORS):
         return None
-    shifted = _shifted(b, zero)
-    if zero is None and not is_one(scale):
-        shifted = b.op("Expand", shifted, b.op("Shape", scale))
+    shifted = _shifted(b, zero or zeros(b, scale, _I8))
     return b.op("DequantizeLinear", _shifted(b, integers), scale, shifted, **attributes(node))
 
 
