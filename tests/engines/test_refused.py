@@ -288,3 +288,17 @@ def test_a_product_of_a_transposed_matrix_and_a_vector(turned, opset):
     plain = ir.to_proto(ir.from_onnx_text(f"{HEAD.format(opset=opset)}\n{text}")).SerializeToString()
     (wrong,) = ort.InferenceSession(plain, providers=["CPUExecutionProvider"]).run(None, inputs)
     assert not np.allclose(wrong, expected), "onnxruntime is right: the rule is no longer needed"
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64, np.uint32, np.uint64])
+@pytest.mark.parametrize("opset", [9, 16])
+def test_a_prelu_of_large_integers_is_exact(kind, opset):
+    ends, name = np.iinfo(kind), np.dtype(kind).name
+    x = np.array([[ends.max // 3, ends.max - 1], [ends.min // 3, ends.min + 1]], kind)
+    text = f"g ({name}[2,2] x) => (y) <{name}[1] s = {{3}}> {{ y = PRelu(x, s) }}"
+    model = ir.to_proto(ir.from_onnx_text(f"{HEAD.format(opset=opset)}\n{text}"))
+    model.graph.output[0].type.tensor_type.elem_type = model.graph.input[0].type.tensor_type.elem_type
+    built = pinnace.Model()
+    built.build_from_buffer(model.SerializeToString(), pinnace.ModelType.ONNX, pinnace.Context())
+    (y,) = built.predict([pinnace.Tensor(x)])
+    np.testing.assert_array_equal(y.get_data_to_numpy(), np.where(x < 0, x * kind(3), x))

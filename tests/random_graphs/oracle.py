@@ -117,6 +117,8 @@ the noise is 32 times as large. Functions that end at 0 and 1 are exact to a ste
 _NARROW = (onnx.TensorProto.INT4, onnx.TensorProto.UINT4)
 """Types that onnxruntime does not hand out."""
 
+_MIXED = [onnx.TensorProto.INT8, onnx.TensorProto.UINT8]
+
 _SEEDS = range(1, 9)
 
 
@@ -134,8 +136,13 @@ def session(model: ModelProto, optimized: bool = False) -> ort.InferenceSession:
 
 def run(model: ModelProto, feed: Mapping[str, np.ndarray], optimized: bool = False) -> Arrays:
     """The outputs of a model. Raises what onnxruntime raises, and ValueError for what it computes wrongly."""
-    if any(_has_holes(node) for graph in graphs(model.graph) for node in graph.node):
+    every = [node for graph in graphs(model.graph) for node in graph.node]
+    if any(map(_has_holes, every)):
         raise ValueError("onnxruntime forgets the dilations of pools with auto_pad")
+    if of_bytes := [node for node in every if node.op_type == "ConvInteger"]:
+        kinds = _kinds(model)
+        if any([kinds.get(name) for name in node.input[:2]] == _MIXED for node in of_bytes):
+            raise ValueError("onnxruntime takes the int8 of a ConvInteger with uint8 weights for uint8")
     made = session(model, optimized)
     wanted = {i.name for i in made.get_inputs()}
     found: Arrays = made.run(None, {k: v for k, v in feed.items() if k in wanted})

@@ -31,7 +31,7 @@ def add_quantized(d: Draft) -> None:
         x = d.random((n, d.choice(n, n, 32)) if d.chance(0.7) else (n, n, n))
         steps = (*(_matmul,) * 4, *(_gemm,) * 4, *_ANY)
     if d.chance(0.85):
-        x = _quantized(d, x, kind)
+        x = _given(d, d.shape(x), kind) if d.chance(0.2) else _quantized(d, x, kind)
     for _ in range(int(d.rng.integers(1, 4))):
         x = d.choice(*steps)(d, x)
         if d.chance(0.6):
@@ -71,6 +71,17 @@ def _quantized(d: Draft, x: str, kind: Any, several: float = 0.15) -> str:
     if d.chance(0.05):
         grid, axes = _grid(d, d.shape(x), kind, several)
     return d.op("DequantizeLinear", integers, *grid, **axes)
+
+
+def _given(d: Draft, shape: tuple[int, ...], kind: Any) -> str:
+    """Integers of a request after DequantizeLinear, of 32 bits now and then."""
+    if wide := d.chance(0.3):
+        kind = np.int32
+    elif d.opset >= 21 and d.chance(0.2):
+        kind = d.choice(np.int16, np.uint16)
+    (scale, *zero), axes = _grid(d, shape, kind, 0.15)
+    integers = d.leaf(d.rng.integers(-200, 200, shape), kind)
+    return d.op("DequantizeLinear", integers, scale, *(() if wide else zero), **axes)
 
 
 def _weight(d: Draft, shape: tuple[int, ...]) -> str:

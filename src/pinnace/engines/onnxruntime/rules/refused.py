@@ -119,6 +119,14 @@ def product_with_vector(b: Builder, node: ir.Node) -> ir.Value | None:
     return b.op("Squeeze", b.op("MatMul", x, b.op("Unsqueeze", y, [1])), [-1])
 
 
+def prelu_of_integers(b: Builder, node: ir.Node) -> ir.Value | None:
+    """PRelu of integers, for which there is no kernel -> x * slope or x. Floats would round large ones."""
+    x, slope = node.inputs
+    if x is None or slope is None or not b.dtype(x).is_integer():
+        return None
+    return b.op("Where", b.op("Less", x, b.like(0, x)), b.op("Mul", x, slope), x)
+
+
 def signed_steps(b: Builder, node: ir.Node) -> ir.Value | None:
     """DequantizeLinear of QuantizeLinear to int8 -> both with uint8, shifted by 128.
 
