@@ -241,6 +241,31 @@ def test_integers_without_zero_points_are_moved(kind, scale, move, y, engine):
     check(model.SerializeToString(), {"x": x}, 1e-6, engine)
 
 
+@pytest.mark.filterwarnings("ignore:.*onnxruntime .* runs the model")
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "body", ["m = Conv(d, w)", "m = Relu(d)", "m = GlobalAveragePool(d)", "m = Transpose(d)"]
+)
+@pytest.mark.parametrize(
+    ("dims", "blocks"), [((4,), ""), ((1, 2, 4, 4), ", block_size = 2"), ((1,), ""), ((), "")]
+)
+def test_a_request_gives_the_scales(dims, blocks, body, engine):
+    shape = f"[{','.join(map(str, dims))}]" if dims else ""
+    text = f"""<ir_version: 10, opset_import: ["": 21]>
+        g (float[1,4,4,4] x, float{shape} s, uint8{shape} z) => (float[1,4,h,v] y)
+        <float r = {{0.05}}, uint8 p = {{128}}, float t = {{0.01}},
+        int8[4,4,1,1] i = {{{", ".join(map(str, range(16)))}}}>
+        {{ q = QuantizeLinear <axis = 1{blocks}> (x, s, z) d = DequantizeLinear <axis = 1{blocks}> (q, s, z)
+        w = DequantizeLinear(i, t) {body} m_q = QuantizeLinear(m, r, p) y = DequantizeLinear(m_q, r, p) }}"""
+    rng = np.random.default_rng(5)
+    feed = {
+        "x": rng.uniform(-2, 2, (1, 4, 4, 4)).astype(np.float32),
+        "s": np.asarray(rng.uniform(0.01, 0.03, dims), np.float32),
+        "z": np.asarray(rng.integers(110, 140, dims), np.uint8),
+    }
+    check(onnx.parser.parse_model(text).SerializeToString(), feed, 1.01 * 0.05, engine)
+
+
 def test_a_branch_returns_a_weight_in_floats():
     text = """<ir_version: 10, opset_import: ["": 21]>
         g (bool c, float[1,2] x) => (float[2,2] y, float[1,2] z)

@@ -24,6 +24,7 @@ from pinnace.types import Array
 
 _INTEGERS = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.DataType.UINT16)
 _SUMS = ir.DataType.INT32
+_FLOAT = ir.DataType.FLOAT
 _PRODUCTS = ("Gemm", "MatMul")
 """Operators with integer kernels that return floats."""
 _BETWEEN = ("Clip", "Relu", "Transpose")
@@ -35,7 +36,7 @@ _ALIKE = 1e-4
 def dequantized_in_floats(b: Builder, node: ir.Node) -> ir.Value | None:
     """DequantizeLinear(q) -> (q - zero point) * scale, if an integer kernel would compute something else."""
     integers, scale, zero = (*node.inputs, None)[:3]
-    if integers is None or scale is None or b.dtype(scale) is not ir.DataType.FLOAT:
+    if integers is None or scale is None or b.dtype(scale) is not _FLOAT:
         return None
     if b.dtype(integers) not in (*_INTEGERS, _SUMS):
         return None
@@ -44,7 +45,7 @@ def dequantized_in_floats(b: Builder, node: ir.Node) -> ir.Value | None:
     factor, offset = _spread(b, node, scale), None if zero is None else _spread(b, node, zero)
     if (weight := _computed(integers, factor, offset)) is not None:
         return b.weight(ir.tensor(weight))
-    floats = b.cast(integers, ir.DataType.FLOAT)
+    floats = b.cast(integers, _FLOAT)
     return b.op("Mul", floats if offset is None else b.op("Sub", floats, offset), factor)
 
 
@@ -88,7 +89,7 @@ def quantized_in_floats(b: Builder, node: ir.Node) -> ir.Value | None:
         return None
     kind = ir.DataType(node.attributes.get_int("output_dtype", 0)) if zero is None else b.dtype(zero)
     kind = kind or ir.DataType.UINT8
-    if kind not in _INTEGERS or b.dtype(x) is not ir.DataType.FLOAT:
+    if kind not in _INTEGERS or b.dtype(x) is not _FLOAT:
         return None
     steps = b.op("Round", b.op("Div", x, _spread(b, node, scale)))
     if zero is not None:
@@ -101,7 +102,7 @@ def _in_integers(b: Builder, node: ir.Node) -> bool:
     """Return True if onnxruntime may use an integer kernel; of many inputs or readers some are looked at."""
     if node.domain or not all(
         value is None
-        or b.known_dtype(value) not in (ir.DataType.FLOAT, None)
+        or b.known_dtype(value) not in (_FLOAT, None)
         or is_dequantized(value)
         or constant(value) is not None
         for value in node.inputs[:FAR]
@@ -150,22 +151,26 @@ def _is_bias(step: ir.Node, reader: ir.Node) -> bool:
 
 def _spread(b: Builder, node: ir.Node, value: ir.Value) -> ir.Value:
     """Return scales or zero points as floats in a shape that broadcasts to the values of a node."""
-    numbers = array(value)
-    if numbers is None and is_one(value):
-        return b.cast(b.scalar(value), ir.DataType.FLOAT)
-    if numbers is None or node.inputs[0] is None:
-        raise Unsupported("computes several scales")
-    if numbers.size > 1:
-        dims, block = b.shape(node.inputs[0]), node.attributes.get_int("block_size", 0)
-        axis = axis_of(node, len(dims))
-        size = dims[axis]
-        if not block:
-            numbers = numbers.reshape(-1, *[1] * (len(dims) - 1 - axis))
-        elif size is not None:
-            numbers = numbers.take(np.arange(size) // block, axis)
-        else:
-            length = b.op("Gather", b.op("Shape", node.inputs[0]), b.constant(axis, np.int64))
-            places = b.op("Range", b.constant(0, np.int64), length, b.constant(1, np.int64))
-            places = b.op("Div", places, b.constant(block, np.int64))
-            return b.op("Gather", b.constant(numbers, np.float32), places, axis=axis)
-    return b.constant(numbers, np.float32)
+    numbers, x = array(value), node.inputs[0]
+    if is_one(value) or (numbers is not None and numbers.size == 1):
+        return b.cast(b.scalar(value), _FLOAT) if numbers is None else b.constant(numbers, np.float32)
+    if x is None:
+        raise Unsupported("has no values")
+    dims, block = b.shape(x), node.attributes.get_int("block_size", 0)
+    axis = axis_of(node, len(dims))
+    size, row = dims[axis], [-1, *[1] * (len(dims) - 1 - axis)]
+    if numbers is None:
+        several = b.cast(value, _FLOAT)
+        return _repeated(b, several, x, axis, block) if block else b.op("Reshape", several, row)
+    if not block:
+        return b.constant(numbers.reshape(row), np.float32)
+    if size is None:
+        return _repeated(b, b.constant(numbers, np.float32), x, axis, block)
+    return b.constant(numbers.take(np.arange(size) // block, axis), np.float32)
+
+
+def _repeated(b: Builder, blocks: ir.Value, x: ir.Value, axis: int, block: int) -> ir.Value:
+    """Return the scales of blocks of `block` elements along an axis of `x` as one for each element."""
+    length = b.op("Gather", b.op("Shape", x), b.constant(axis, np.int64))
+    places = b.op("Range", b.constant(0, np.int64), length, b.constant(1, np.int64))
+    return b.op("Gather", blocks, b.op("Div", places, b.constant(block, np.int64)), axis=axis)
