@@ -53,6 +53,8 @@ class Draft:
             array = np.asarray(array, dtype)
         except OverflowError:
             raise Refused("no number of this type") from None
+        if array.dtype == object and not all(isinstance(text, str) for text in array.flat):
+            raise Refused("no text")
         if array.dtype == np.float64 and dtype is None:
             array = array.astype(np.float32)
         name = f"c{len(self.leaves)}"
