@@ -145,6 +145,22 @@ def test_scales_of_channels_and_blocks(name, engine):
 
 @pytest.mark.filterwarnings("ignore:.*onnxruntime .* runs the model")
 @pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("opset", [13, 21])
+@pytest.mark.parametrize("name", ["MatMul", "stacked MatMul", "GlobalAveragePool", "Softmax"])
+def test_steps_of_microsoft_are_those_of_onnx(name, opset, engine):
+    for axis in range(len(FORMS[name].shapes[0])):
+        scales = [Scales(axis), *[Scales()] * (len(FORMS[name].shapes) - 1)]
+        serialized, feed, step = quantized(FORMS[name], scales, Scales(0), (INT8, INT8), True)
+        model = onnx.load_from_string(serialized)
+        model.opset_import[0].version = opset
+        model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+        for node in model.graph.node:
+            node.domain = "com.microsoft" if node.op_type.endswith("antizeLinear") else ""
+        check(model.SerializeToString(), feed, 1.01 * step, engine)
+
+
+@pytest.mark.filterwarnings("ignore:.*onnxruntime .* runs the model")
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("product", ["MatMul(x, d)", "Gemm(x, d)", "Gemm <transB = 1> (x, d)"])
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""Nodes `Custom` of ONNX files: operators of Ascend, in standard ones (`ops/ascend/custom.py`)."""
+"""Nodes of ONNX files in standard operators: `Custom`, Ascend's (`ops/ascend/custom.py`), and steps of
+quantization of another domain, which quantizers for onnxruntime write.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
+from pinnace.graph.traits import MICROSOFT
 from pinnace.graph.walk import nodes
 
 if TYPE_CHECKING:
@@ -24,16 +27,21 @@ _OWN_NODES: Mapping[str, Sequence[str]] = {
 """The operators that exports also write as nodes of their own, with the names of their inputs."""
 _DEFAULTS = {"PromptFlashAttention": {"input_layout": "BNSD"}}
 """The values that MindSpore Lite's converter takes for attributes that are missing."""
+_STEPS = ("DequantizeLinear", "QuantizeLinear")
+_BYTES = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT32)
+_STEPS_OF_BYTES, _STEPS_OF_ALL = 13, 21
+"""The operator sets whose steps take several scales, and also 4 and 16 bits."""
 _AXES_AS_INPUTS = 13
 """The operator set that made the axes of Squeeze and Unsqueeze inputs."""
 
 
 def replace(model: ir.Model, name: str, changing: Container[int] = ()) -> None:
-    """Put standard operators in the place of the nodes `Custom` of a model without functions.
+    """Put standard operators in the place of others, in a model without functions.
 
     `changing` are the ids of exchangeable weights, on whose values the operators do not depend.
     Raises UnsupportedModelError with all that cannot be replaced.
     """
+    _standardize_steps(model)
     found = [node for node in nodes(model.graph) if _is_custom(node)]
     if not found:
         return
@@ -49,6 +57,18 @@ def replace(model: ir.Model, name: str, changing: Container[int] = ()) -> None:
         raise UnsupportedModelError(name, UnsupportedPrimitive.counted(failed))
     for value in b.initializers.values():
         model.graph.register_initializer(value)
+
+
+def _standardize_steps(model: ir.Model) -> None:
+    """Take steps of `com.microsoft` for ONNX's: they are the same, and engines know what is right there."""
+    opset = model.opset_imports.get("", 0)
+    for node in nodes(model.graph) if MICROSOFT in model.opset_imports else ():
+        if node.domain == MICROSOFT and node.op_type in _STEPS:
+            zero = (*node.inputs, None)[2]
+            integers = zero or (node.inputs[0] if node.op_type == "DequantizeLinear" else None)
+            of_bytes = integers is None or integers.dtype in _BYTES
+            if opset >= (_STEPS_OF_BYTES if of_bytes else _STEPS_OF_ALL):
+                node.domain = ""
 
 
 def _is_custom(node: ir.Node) -> bool:
