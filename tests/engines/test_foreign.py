@@ -75,6 +75,16 @@ def test_an_input_or_an_attribute_that_was_not_tried_is_refused_by_name():
         build(model_of(node, inputs), None, Target(threads=1), Settings())
 
 
+@pytest.mark.parametrize("left_out", [4, 7])
+def test_a_list_of_inputs_has_no_gaps(left_out):
+    """QLinearConcat without a zero point ended the process."""
+    (call, *_) = [c for c in CALLS if c.op_type == "QLinearConcat"]
+    model = call.model(*call.arrays(np.random.default_rng(1)), False)
+    model.graph.node[0].input[left_out] = ""
+    with pytest.raises(UnsupportedModelError, match="a list of inputs, and one of them is left out"):
+        build(model.SerializeToString(), None, Target(threads=1), Settings())
+
+
 def model_of(node, inputs, functions=()):
     graph = helper.make_graph([node], "g", inputs, [helper.make_tensor_value_info("y", 1, None)])
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid(MS, 1), helper.make_opsetid("local", 1)]
