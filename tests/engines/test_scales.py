@@ -161,6 +161,29 @@ def test_steps_of_microsoft_are_those_of_onnx(name, opset, engine):
 
 @pytest.mark.filterwarnings("ignore:.*onnxruntime .* runs the model")
 @pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", ["MatMul", "MatMul of two inputs", "Conv", "Gemm"])
+def test_scales_of_float16(name, engine):
+    form = FORMS[name]
+    one = [Scales()] * len(form.shapes)
+    several = [[*one[:place], Scales(axis), *one[place + 1 :]] for place in (0, 1) for axis in (0, 1)]
+    for scales in (one, *several):
+        for result in (None, Scales(0)):
+            serialized, feed, step = quantized(form, scales, result, (INT8, INT8), True)
+            model = onnx.load_from_string(serialized)
+            for tensor in model.graph.initializer:
+                if tensor.data_type == TensorProto.FLOAT:
+                    array = numpy_helper.to_array(tensor).astype(np.float16)
+                    tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+            for value in (*model.graph.input, *model.graph.output):
+                if value.type.tensor_type.elem_type == TensorProto.FLOAT:
+                    value.type.tensor_type.elem_type = TensorProto.FLOAT16
+            halves = {k: v.astype(np.float16) if v.dtype == np.float32 else v for k, v in feed.items()}
+            # Results are below 64, where float16 has steps of 1/32.
+            check(model.SerializeToString(), halves, 1.01 * step + 1 / 32, engine, (scales, result))
+
+
+@pytest.mark.filterwarnings("ignore:.*onnxruntime .* runs the model")
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("product", ["MatMul(x, d)", "Gemm(x, d)", "Gemm <transB = 1> (x, d)"])
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from pinnace.types import Array
 _INTEGERS = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.DataType.UINT16)
 _SUMS = ir.DataType.INT32
 _FLOAT = ir.DataType.FLOAT
+_FLOATS = (_FLOAT, ir.DataType.FLOAT16)
 _PRODUCTS = ("Gemm", "MatMul")
 """Operators with integer kernels that return floats."""
 _BETWEEN = ("Clip", "Relu", "Transpose")
@@ -36,7 +37,7 @@ _ALIKE = 1e-4
 def dequantized_in_floats(b: Builder, node: ir.Node) -> ir.Value | None:
     """DequantizeLinear(q) -> (q - zero point) * scale, if an integer kernel would compute something else."""
     integers, scale, zero = (*node.inputs, None)[:3]
-    if integers is None or scale is None or b.dtype(scale) is not _FLOAT:
+    if integers is None or scale is None or b.dtype(scale) not in _FLOATS:
         return None
     if b.dtype(integers) not in (*_INTEGERS, _SUMS):
         return None
@@ -44,9 +45,10 @@ def dequantized_in_floats(b: Builder, node: ir.Node) -> ir.Value | None:
         return None
     factor, offset = _spread(b, node, scale), None if zero is None else _spread(b, node, zero)
     if (weight := _computed(integers, factor, offset)) is not None:
-        return b.weight(ir.tensor(weight))
+        return b.weight(ir.tensor(weight.astype(b.dtype(scale).numpy())))
     floats = b.cast(integers, _FLOAT)
-    return b.op("Mul", floats if offset is None else b.op("Sub", floats, offset), factor)
+    floats = b.op("Mul", floats if offset is None else b.op("Sub", floats, offset), factor)
+    return b.cast(floats, b.dtype(scale))
 
 
 def _computed(integers: ir.Value, factor: ir.Value, offset: ir.Value | None) -> Array | None:
@@ -89,9 +91,9 @@ def quantized_in_floats(b: Builder, node: ir.Node) -> ir.Value | None:
         return None
     kind = ir.DataType(node.attributes.get_int("output_dtype", 0)) if zero is None else b.dtype(zero)
     kind = kind or ir.DataType.UINT8
-    if kind not in _INTEGERS or b.dtype(x) is not _FLOAT:
+    if kind not in _INTEGERS or b.dtype(x) not in _FLOATS:
         return None
-    steps = b.op("Round", b.op("Div", x, _spread(b, node, scale)))
+    steps = b.op("Round", b.op("Div", b.cast(x, _FLOAT), _spread(b, node, scale)))
     if zero is not None:
         steps = b.op("Add", steps, _spread(b, node, zero))
     ends = np.iinfo(kind.numpy())
@@ -102,7 +104,7 @@ def _in_integers(b: Builder, node: ir.Node) -> bool:
     """Return True if onnxruntime may use an integer kernel; of many inputs or readers some are looked at."""
     if node.domain or not all(
         value is None
-        or b.known_dtype(value) not in (_FLOAT, None)
+        or b.known_dtype(value) not in (*_FLOATS, None)
         or is_dequantized(value)
         or constant(value) is not None
         for value in node.inputs[:FAR]
