@@ -109,8 +109,8 @@ def free(model: ModelProto) -> ModelProto:
 
 def inside(call: Call, places: frozenset[Place]) -> tuple[Call, Feed] | None:
     """The call with these dimensions cut as the request says, and a request that cuts them to 0."""
-    opset = next(o.version for o in call.model.opset_import if not o.domain)
-    if opset < 10:
+    opset = next((o.version for o in call.model.opset_import if not o.domain), None)
+    if opset is None or opset < 10:
         return None
     model, feed, nothing, nodes = free(call.model), dict(call.feed), dict(call.feed), []
     for number, (name, axis) in enumerate(sorted(places)):
