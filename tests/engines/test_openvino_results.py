@@ -212,6 +212,10 @@ def test_each_request_has_its_threads_and_no_activation_is_rounded(threads, requ
              "a = MatMul(q, t) p = Softmax(a) y = MatMul(p, q)"),
         (17, "u = Reshape(x, s) a = MatMul(u, k) y = Mul(a, one)"),
         (17, "u = Reshape(x, s) y = PRelu(u, k)"),
+        (17, "o = Constant <value_ints = [2,1,4,1,16]> () r = Reshape(x, o) i = Identity(r) "
+             "y = ReduceMax <axes = [0, 4]> (i)"),
+        (17, "o = Constant <value_ints = [0,-2]> () m = ReduceMax <axes = [1]> (x) r = Unsqueeze(m, o) "
+             "y = ReduceMean <axes = [-2,0]> (r)"),
         (17, "t = Constant <value = float {0.0625}> () m = GlobalMaxPool(x) y = QuantizeLinear(m, t, zero)"),
         (17, "m = ReduceMin <axes = [1]> (x) y = QuantizeLinear(m, half, zero)"),
         (21, "g = GroupNormalization <num_groups = 2> (x, k, k) a = Abs(x) y = Add(g, a)"),

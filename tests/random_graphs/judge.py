@@ -25,7 +25,7 @@ _TIMES = 8
 """How much further than by noise of some ulps a result may move: libraries add in other orders."""
 
 
-_SMALL = 96
+_SMALL = 128
 """Bytes of the weights that an entry of the compile cache has in its graph; further ones, which random graphs have,
 too, go into files or stay in the model's. onnxruntime infers no shape from a tensor that is in a file."""
 

@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from pinnace.graph.constants import array, constant, given_ints
 from pinnace.graph.inference import infer
+from pinnace.graph.matching import made_by
 from pinnace.graph.scales import FAR, are_of_channels, is_one, stored, uses
 
 _T = ir.DataType
@@ -152,7 +153,35 @@ def is_subtracted(node: ir.Node) -> bool:
     )
 
 
-def feeds_vectors(node: ir.Node, opset: int) -> bool:
+def is_wrong_reduction(node: ir.Node, opset: int) -> bool:
+    return _feeds_vectors(node, opset) or _reduces_added_dimensions(node, opset)
+
+
+def _reduces_added_dimensions(node: ir.Node, opset: int) -> bool:
+    """Return True if a Reshape or Unsqueeze does nothing but add dimensions of 1 to what is reduced.
+
+    OpenVINO adds them to the result instead, and may put them into other places.
+    """
+    value = node.inputs[0]
+    reduced = _shape(value, opset)
+    for _ in range(FAR):
+        made = made_by(value, "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
+        if made is None:
+            return False
+        value = made.inputs[0]
+        before = _shape(value, opset)
+        if reduced is None or before is None:
+            return True
+        if len(before) < len(reduced) and _without_ones(before) == _without_ones(reduced):
+            return True
+    return True
+
+
+def _without_ones(shape: tuple[object, ...]) -> list[object]:
+    return [size for size in shape if size != 1]
+
+
+def _feeds_vectors(node: ir.Node, opset: int) -> bool:
     """Return True if constants of several elements follow a reduction of one outer axis of three.
 
     OpenVINO computes them in the reduction, along a wrong axis.
