@@ -75,13 +75,14 @@ def test_an_input_or_an_attribute_that_was_not_tried_is_refused_by_name():
         build(model_of(node, inputs), None, Target(threads=1), Settings())
 
 
-@pytest.mark.parametrize("left_out", [4, 7])
-def test_a_list_of_inputs_has_no_gaps(left_out):
-    """QLinearConcat without a zero point ended the process."""
-    (call, *_) = [c for c in CALLS if c.op_type == "QLinearConcat"]
+@pytest.mark.parametrize(("name", "left_out"), [("QLinearConcat", 4), ("QLinearConcat", 7), ("QGemm", 7)])
+def test_an_input_that_a_kernel_would_read_is_not_left_out(name, left_out):
+    (call, *_) = [c for c in CALLS if c.op_type == name]
     model = call.model(*call.arrays(np.random.default_rng(1)), False)
     model.graph.node[0].input[left_out] = ""
-    with pytest.raises(UnsupportedModelError, match="a list of inputs, and one of them is left out"):
+    with pytest.raises(
+        UnsupportedModelError, match=f"memory that is not its own: input {left_out} is left out"
+    ):
         build(model.SerializeToString(), None, Target(threads=1), Settings())
 
 

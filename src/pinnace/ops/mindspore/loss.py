@@ -144,17 +144,20 @@ def _nll_loss(
     reduction: str = "mean",
     ignore_index: int = -100,
 ) -> Value:
-    """NegativeLogLikelihoodLoss; the sum of the weights that took part beside it."""
+    """NegativeLogLikelihoodLoss; the sum of the weights that took part beside it, in their type."""
     places, classes = op.cast(labels, INT64), op.shape(logits)[1] or 1
-    weight = op.constant(np.ones(room(classes), op.dtype(logits).numpy())) if weight is None else weight
+    dtype = op.dtype(logits if weight is None else weight)
+    weight = op.constant(np.ones(room(classes), dtype.numpy())) if weight is None else weight
+    weight = op.cast(weight, op.dtype(logits))
     counted = op.Not(op.Equal(places, op.constant(ignore_index, np.int64)))
     safe = op.Where(counted, places, op.constant(0, np.int64))
     shares = op.Gather(weight, safe, axis=0) * op.cast(counted, op.dtype(weight))
     loss = op.Where(counted, -(_at(op, logits, safe) * shares), 0.0)  # what does not take part may be NaN
     total = op.ReduceSum(shares, keepdims=0)
+    sum_of_weights = op.cast(total, dtype)
     if _REDUCED.get(reduction, reduction) == "mean":
-        return op.ReduceSum(loss, keepdims=0) / total, total
-    return reduced(op, loss, reduction), total
+        return op.ReduceSum(loss, keepdims=0) / total, sum_of_weights
+    return reduced(op, loss, reduction), sum_of_weights
 
 
 @primitive("SmoothL1Loss")
