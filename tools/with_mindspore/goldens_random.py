@@ -455,6 +455,13 @@ case(
 )
 case("random_decoded_zero", "f64[1,2,3]>0<0", "i32[2]>0<1", call="1 / ops.ctc_greedy_decoder(x0, x1)[3]")
 case("random_heaviside_near_0", "f64[9]>-8<8", call="ops.heaviside(x0 * 1e-16, x0)")
+case(
+    "random_nll_loss_weights_of_float16",
+    "f32[3,4]",
+    "i64[3]>0<4",
+    "f16[4]",
+    call="mint.nn.functional.nll_loss(x0, x1, x2)",
+)
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])
