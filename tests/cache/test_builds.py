@@ -498,3 +498,20 @@ def test_weights_of_few_bits_are_what_the_file_has(cache, tmp_path, kind):
     ir.save(ir.from_onnx_text(text, initializers=[ir.tensor(weight, name="w")]), path)
     for model in (path, path, path.read_bytes()):  # the second time from the cache
         assert predict(model) == close_to(weight.astype(np.float32))
+
+
+def test_a_convolution_of_bytes_is_kept(cache, tmp_path):
+    """Without VNNI onnxruntime packs its weights in two parts, one of which is empty."""
+    weight = np.random.default_rng(2).integers(-99, 99, (16, 16, 3, 3)).astype(np.int8)
+    text = """<ir_version: 10, opset_import: ["": 21]> g (int8[1,16,8,8] x) => (int8[1,16,6,6] y)
+        <float s = {0.05}, int8 z = {0}, float w_s = {0.001}, float r = {0.1}>
+        { y = QLinearConv(x, s, z, w, w_s, z, r, z) }"""
+    path = tmp_path / "bytes.onnx"
+    ir.save(ir.from_onnx_text(text, initializers=[ir.tensor(weight, name="w")]), path)
+    image, results = np.resize(np.arange(-100, 100, dtype=np.int8), (1, 16, 8, 8)), []
+    for state in ("written", "loaded"):
+        model = pinnace.Model()
+        model.build_from_file(str(path), pinnace.ModelType.ONNX)
+        assert model.get_model_info("cache") == state
+        results.append(model.predict([image])[0].get_data_to_numpy())
+    np.testing.assert_array_equal(*results)

@@ -109,6 +109,8 @@ def _store(folder: Path, locations: Mapping[str, _WeightLocation], source: Sourc
         for tensor, outer in _external(model.graph):
             fields = {entry.key: entry.value for entry in tensor.external_data}
             raw = data[int(fields["offset"]) :][: int(fields["length"])]
+            for key in [key for key, text in fields.items() if _has_empty_part(key, text)]:
+                del fields[key]
             packed = [key for key in fields if key.startswith("prepacked")]
             there = locations.get(tensor.name) if outer and not packed else None
             if there is not None and _same(tensor, raw, there, source):
@@ -128,6 +130,14 @@ def _store(folder: Path, locations: Mapping[str, _WeightLocation], source: Sourc
     (folder / _GRAPH).unlink()
     (folder / _DATA).unlink(missing_ok=True)
     return tuple(kept)
+
+
+def _has_empty_part(key: str, text: str) -> bool:
+    """Return True for a packed form with a part of no bytes, which onnxruntime (1.32) does not read again.
+
+    It writes them, "KEY|offset;length;0|...", for QLinearConv of int8 on processors without VNNI.
+    """
+    return key.startswith("prepacked") and any(part.split(";")[1] == "0" for part in text.split("|")[1:])
 
 
 def _external(graph: onnx.GraphProto, outer: bool = True) -> Iterator[tuple[onnx.TensorProto, bool]]:
