@@ -24,7 +24,7 @@ from pinnace.engines.onnxruntime.session import (
     NO_OPTIMIZATION,
     Weights,
     copy_weights,
-    explained,
+    message_of,
     start,
 )
 from pinnace.errors import DeviceUnavailableError, EngineError, LackingKernelsError
@@ -133,7 +133,7 @@ def refuse(graph: Compilable, error: Exception) -> NoReturn:
     missing = missing_kernels(graph.model)
     if missing:
         raise LackingKernelsError(graph.name, missing) from None
-    raise EngineError(f"{graph.name}: onnxruntime cannot build it: {explained(error)}") from None
+    raise EngineError(f"{graph.name}: onnxruntime cannot build it: {message_of(error)}") from None
 
 
 @contextmanager

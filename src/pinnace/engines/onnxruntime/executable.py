@@ -106,7 +106,7 @@ class _OrtExecution:
         try:
             results = self._compute(dict(zip(self._names, (*arrays, *self.state), strict=True)))
         except FAILURES as error:
-            raise EngineError(f"onnxruntime: {session.explained(error)}") from None
+            raise EngineError(f"onnxruntime: {session.message_of(error)}") from None
         if self.state:
             count = len(results) - len(self.state)
             results, self.state = results[:count], results[count:]
@@ -286,7 +286,7 @@ class _DeviceExecution(_OrtExecution):
             binding.synchronize_outputs()
         except FAILURES as error:
             self._bound = []
-            raise EngineError(f"onnxruntime: {device_errors.with_hint(session.explained(error))}") from None
+            raise EngineError(f"onnxruntime: {device_errors.with_hint(session.message_of(error))}") from None
         return cast("list[Array]", outputs)
 
     def _binding_of(self, given: Sequence[OrtArray]) -> ort.IOBinding:

@@ -107,10 +107,9 @@ def _store(folder: Path, locations: Mapping[str, _WeightLocation], source: Sourc
     kept: list[FileWeight] = []
     with (folder / _TOGETHER).open("wb") as together:
         for tensor, outer in _external(model.graph):
-            fields = {entry.key: entry.value for entry in tensor.external_data}
+            entries = ((entry.key, entry.value) for entry in tensor.external_data)
+            fields = {key: text for key, text in entries if not _has_empty_part(key, text)}
             raw = data[int(fields["offset"]) :][: int(fields["length"])]
-            for key in [key for key, text in fields.items() if _has_empty_part(key, text)]:
-                del fields[key]
             packed = [key for key in fields if key.startswith("prepacked")]
             there = locations.get(tensor.name) if outer and not packed else None
             if there is not None and _same(tensor, raw, there, source):

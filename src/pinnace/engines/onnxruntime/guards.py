@@ -280,9 +280,8 @@ def guard_elements(b: Editor) -> None:
 def _insert(b: Editor, node: ir.Node) -> None:
     """Insert what was written before a node."""
     for new in b.nodes:
-        new.name = (
-            f"{new.outputs[0].name}, guard of {node.op_type} {origins(node)[0]}"  # `explained` reads it
-        )
+        # `session.message_of` reads it from an error.
+        new.name = f"{new.outputs[0].name}, guard of {node.op_type} {origins(node)[0]}"
     b.insert_before(node)
 
 

@@ -154,7 +154,7 @@ def start(
     return started
 
 
-def explained(error: Exception) -> str:
+def message_of(error: Exception) -> str:
     """Return the message of an error of onnxruntime; if a guard raised it, what the guard found."""
     found = _IN_AN_ERROR.search(str(error))
     if found is None:
