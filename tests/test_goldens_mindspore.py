@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -67,7 +66,7 @@ def test_gives_what_mindspore_computes(path, run_model):
 @pytest.mark.parametrize("path", ON_OPENVINO, ids=lambda p: p.stem)
 def test_gives_it_where_openvino_was_asked_for(path, run_model, target):
     pytest.importorskip("openvino")
-    _compare(path, partial(run_model, target=replace(target, provider="openvino")))
+    _compare(path, partial(run_model, target=target._replace(provider="openvino")))
 
 
 def _compare(path, run):

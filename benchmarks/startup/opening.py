@@ -2,10 +2,10 @@
 
     python -m benchmarks opening [--model M] [--onnx M.onnx] [--rounds 9] [--threads 1]
 
-Every opening is a process of its own, and they take turns. "open" is from a path to something that can
-predict, in a process that has imported its library; "whole process" counts the interpreter and the
-imports as well. Without --model it is the EfficientNet-Lite0 that travels with the package; without
---onnx the ONNX file is written here from the same network, with the weights inside.
+Every opening is a process of its own that has imported its library, and they take turns: from a path to
+something that can predict. `python -m benchmarks starts` has whole processes. Without --model it is the
+EfficientNet-Lite0 that travels with the package; without --onnx the ONNX file is written here from the same
+network, with the weights inside.
 """
 
 from __future__ import annotations
@@ -25,10 +25,6 @@ UNITS = {
     "open": "ms",
     "open, resident": "MB",
     "open, private": "MB",
-    "import": "ms",
-    "whole process": "ms",
-    "whole process, resident": "MB",
-    "whole process, private": "MB",
 }
 
 
@@ -102,23 +98,13 @@ def imports(which: str) -> None:
 
 
 def child(which: str, path: str, threads: int) -> None:
-    start = time.perf_counter()
     imports(which)
-    imported = time.perf_counter()
     rss, private = resident()
     begin = time.perf_counter()
     held = (open_pinnace if which == "pinnace" else open_onnxruntime)(path, threads)
     end = time.perf_counter()
     rss_after, private_after = resident()
-    figures = (
-        (end - begin) * 1e3,
-        rss_after - rss,
-        private_after - private,
-        (imported - start) * 1e3,
-        (end - start) * 1e3,
-        rss_after,
-        private_after,
-    )
+    figures = ((end - begin) * 1e3, rss_after - rss, private_after - private)
     print(json.dumps(dict(zip(UNITS, figures, strict=True))))
     del held
 

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pinnace.escaping import plain, shown
 
@@ -125,12 +125,11 @@ class DistributedError(PinnaceError, RuntimeError):
     """Ranks of one model have lost each other, or do not match; the message names them."""
 
 
-@dataclass(frozen=True)
-class UnsupportedPrimitive:
+class UnsupportedPrimitive(NamedTuple):
     """A primitive of a model that Pinnace cannot run."""
 
     name: str
-    count: int
+    count: int  # type: ignore[assignment]  # hides a method of tuples
     first_node: str
     reason: str
 

@@ -6,9 +6,8 @@ marked.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -121,8 +120,7 @@ class ModelGroupFlag(Enum):
     SHARE_WEIGHT_WORKSPACE = 3
 
 
-@dataclass(frozen=True)
-class Port:
+class Port(NamedTuple):
     """One input or output of an executable. A free dimension is -1; the shape (-2,) has any rank.
 
     `sizes` are the allowed sizes of an input's free dimensions, () for any. `names` has the names that the
@@ -141,8 +139,7 @@ class Port:
         return named(self.shape if shape is None else shape, self.names)
 
 
-@dataclass(frozen=True)
-class Interface:
+class Interface(NamedTuple):
     """The ports of a built model, and `info`: the user info of its file, and facts of the engine.
 
     `states` pairs inputs that hold the state of a model instance with the outputs that replace them; `inputs`

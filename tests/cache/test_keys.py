@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from pinnace.cache import key
@@ -19,7 +17,7 @@ MINUTE = 60 * 10**9
 
 def changed(**fields):
     """What an entry is made for, with other fields of the target."""
-    return (MADE_FOR[0], replace(TARGET, **fields), *MADE_FOR[2:])
+    return (MADE_FOR[0], TARGET._replace(**fields), *MADE_FOR[2:])
 
 
 def test_what_decides_the_results_is_in_the_key(monkeypatch):

@@ -13,7 +13,7 @@ import typer
 
 from pinnace.building.report import ModelReport, Weight
 from pinnace.errors import UnsupportedPrimitive
-from pinnace.machine import cores, processor
+from pinnace.machine import caches, processor
 from pinnace.types import DataType, Port
 
 # the package has functions of these names
@@ -115,7 +115,7 @@ def test_json_of_a_report_has_nodes_and_weights_where_they_are_asked_for():
 
 def test_devices_have_memory_and_provider_or_a_problem(printed, monkeypatch):
     monkeypatch.setattr(processor, "instruction_sets", lambda: ())
-    monkeypatch.setattr(cores, "caches", list)
+    monkeypatch.setattr(caches, "caches", list)
     found = [
         SimpleNamespace(kind="gpu", id=0, name="A", memory=3 << 29, provider="cuda", problem=""),
         SimpleNamespace(kind="ascend", id=1, name="B", memory=0, provider="acl", problem="no driver"),

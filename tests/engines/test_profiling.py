@@ -3,7 +3,6 @@
 import os
 import re
 import tempfile
-from dataclasses import replace
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -128,7 +127,7 @@ OWN = re.compile(r"Reorder(In|Out)put.*|[A-Z]\w*_\d+|.*_[abcde]+_[abcde]+_.*")
 @pytest.mark.parametrize("file", FILES)
 def test_steps_have_the_names_of_the_file(file, provider):
     in_file = dict(inspect_model(DATA / file).nodes)
-    executable = build(DATA / file, None, replace(PROFILED, provider=provider), Settings())
+    executable = build(DATA / file, None, PROFILED._replace(provider=provider), Settings())
     arrays = [np.zeros(np.abs(port.shape), port.dtype.to_numpy()) for port in executable.inputs]
     executable.execution().run(arrays)
     (run,) = executable.profile()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pinnace.machine import cores, processor
+from pinnace.machine import processor
 
 X86 = """processor\t: 0
 vendor_id\t: GenuineIntel
@@ -99,28 +99,6 @@ def test_a_processor_without_cpuinfo_has_a_name_and_an_identity(cpuinfo, monkeyp
     assert processor.name() == processor.platform.machine()
     assert processor.platform.machine() in processor.identity()
     assert processor.instruction_sets() == ()
-
-
-CACHES = (
-    ("1", "Data", "48K", "2"), ("1", "Instruction", "32K", "2"), ("2", "Unified", "1024K", "2"),
-    ("3", "Unified", "32768K", "0-2,6-7"),
-)  # fmt: skip
-
-
-def test_caches(monkeypatch, tmp_path):
-    monkeypatch.setattr(cores, "_CPU", tmp_path)
-    monkeypatch.setattr(cores, "allowed_cores", lambda: (2, 3))
-    for index, facts in enumerate(CACHES):
-        folder = tmp_path / "cpu2" / "cache" / f"index{index}"
-        folder.mkdir(parents=True)
-        for name, fact in zip(("level", "type", "size", "shared_cpu_list"), facts, strict=True):
-            (folder / name).write_text(fact + "\n")
-    (tmp_path / "cpu2" / "cache" / "index4").mkdir()  # without the files
-    assert list(map(str, cores.caches())) == [
-        "L1d 48 KiB", "L1i 32 KiB", "L2 1 MiB", "L3 32 MiB for 5 cores",
-    ]  # fmt: skip
-    monkeypatch.setattr(cores, "_CPU", tmp_path / "none")
-    assert cores.caches() == []
 
 
 _AVX2, _AVX512 = {"avx2"}, {"avx2", "avx_vnni", "avx512f"}

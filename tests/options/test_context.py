@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -395,8 +394,8 @@ def test_a_context_is_shown_with_its_threads_precision_and_workers() -> None:
 
 def test_a_target_is_the_same_behind_json() -> None:
     target = Target("gpu", 2, cores=(1, 3), options=(("a", "b", "c"), ("d", "e", "f")), rank=0, form="x")
-    assert Target.of_message(json.loads(json.dumps(asdict(target)))) == target
-    assert (target.place, replace(target, simulates="a GPU").place) == ("gpu:2", "a GPU")
+    assert Target.of_message(json.loads(json.dumps(target._asdict()))) == target
+    assert (target.place, target._replace(simulates="a GPU").place) == ("gpu:2", "a GPU")
 
 
 def test_an_address_names_a_port_of_a_cluster_of_ray() -> None:

@@ -6,7 +6,6 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,7 +84,7 @@ class BaseModel(EngineOwner):
             return Summary(type(self).__name__, ["closed" if self._closed else "not built"])
         facts = [os.path.basename(self._model_path), *live.shown_facts()]
         ports = zip(live.inputs.ports, live.inputs.shapes, strict=True)
-        inputs = [replace(port, shape=shape) for port, shape in ports]
+        inputs = [port._replace(shape=shape) for port, shape in ports]
         return Summary(type(self).__name__, facts, inputs, live.outputs.ports)
 
     def close(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,7 +57,7 @@ class BuiltModel:
     def reshaped(self, shapes: tuple[Shape, ...], built: tuple[Shape, ...]) -> BuiltModel:
         """Return the same model with other shapes, for which its executables are built already."""
         ports = zip(self.declared, built, strict=True)
-        inputs = tuple(replace(port, shape=shape) for port, shape in ports) if built else self.declared
+        inputs = tuple(port._replace(shape=shape) for port, shape in ports) if built else self.declared
         live = type(self)(self.workers, self.offer, self.update, self.devices, inputs, self._facts, shapes)
         live.declared, live.built, live.warned = self.declared, built, self.warned
         live.outputs.warned = self.outputs.warned

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -54,7 +53,7 @@ class LiteInfer(BaseModel):
         context = given_context(context)
         settings = _settings(config)
         shares = model_group_id is not None
-        target = replace(to_target(with_settings(context, settings)), shared_workspace=shares)
+        target = to_target(with_settings(context, settings))._replace(shared_workspace=shares)
         with tempfile.TemporaryDirectory(prefix="pinnace-") as folder:
             exported = str(Path(folder, "net"))
             mindspore.export(network, *net_inputs, file_name=exported, file_format="MINDIR")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -164,7 +163,7 @@ class Model(BaseModel):
         common = self._shares_weights or (isinstance(model, str) and _real(model) in _sharing_weights)
 
         def target_of(tuning: Tuning | None) -> Target:
-            return replace(to_target(wanted, 1, tuning), shared_workspace=shares)
+            return to_target(wanted, 1, tuning)._replace(shared_workspace=shares)
 
         self._start(open_model(model, options.model_type, target_of, settings, settings.keep, common))
 

@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakMethod, ref
@@ -80,7 +79,7 @@ class Job(NamedTuple):
             "folder": None if source.folder is None else str(source.folder),
             "kind": spec.kind.name,
             "engine": spec.engine.name.partition(" ")[0],
-            "target": asdict(replace(target, threads=1, parallel_requests=1, cores=())),
+            "target": target._replace(threads=1, parallel_requests=1, cores=())._asdict(),
             "plan": dict(spec.plan),
             "variable": spec.variable,
             "shapes": spec.shapes,
@@ -335,7 +334,7 @@ def _opened(job: Message, copies: int) -> Iterator[Spec]:
         if copies * size > most:
             raise OSError(f"it takes {copies} x {size / 1e9:.1f} GB, and {most / 1e9:.1f} GB are usable")
         target = Target.of_message(job["target"])
-        engine = engines.choose(replace(target, provider=job["engine"]), source.name)
+        engine = engines.choose(target._replace(provider=job["engine"]), source.name)
         kind, shapes = ModelType[job["kind"]], tuple(map(tuple, job["shapes"]))
         variable, cache = tuple(job["variable"]), ModelCache(source, store)
         yield Spec(source, kind, engine, target, job["plan"], variable, shapes, cache)

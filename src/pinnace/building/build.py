@@ -13,7 +13,6 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from os import PathLike
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard, cast
@@ -106,7 +105,7 @@ def build(spec: Spec) -> Built:
     if spec.is_open:
         found, is_new = choices_for(spec, stages)
         choices = found if is_new else ()
-        spec = replace(with_choice(spec, found[0]), why="; ".join(filter(None, (spec.why, found[0].why))))
+        spec = with_choice(spec, found[0])._replace(why="; ".join(filter(None, (spec.why, found[0].why))))
     spec, made, offer, is_kept_later = _first_that_builds(spec, stages)
     if choices and spec.entry is not None:
         spec.cache.keep_engine_choice(wanted, choices[0]._asdict())
@@ -167,11 +166,11 @@ def _fallback(spec: Spec, error: Exception) -> Spec | None:
     if not isinstance(error, LackingKernelsError | EngineError):
         return None
     if spec.target.form:
-        return replace(spec, target=replace(spec.target, form=""))
+        return spec._replace(target=spec.target._replace(form=""))
     # Never fall back silently from an accelerator to the CPU. onnxruntime's own failures are final.
     final = is_onnxruntime(spec.engine) and not isinstance(error, LackingKernelsError)
     other = None if final or spec.target.device != "cpu" else engines.other(spec.engine)
-    return None if other is None else replace(spec, engine=other)
+    return None if other is None else spec._replace(engine=other)
 
 
 def _make(spec: Spec, stages: Stages) -> _Made:
@@ -183,7 +182,7 @@ def _make(spec: Spec, stages: Stages) -> _Made:
         try:
             entry = found_or_written(spec, stages) if spec.keep == BEFORE else found(spec)
             if entry is not None:
-                return replace(spec, entry=entry), loaded(spec, entry, stages), None, False
+                return spec._replace(entry=entry), loaded(spec, entry, stages), None, False
             is_kept_later = spec.keep == AFTER and not cache.store.installed
         except (OSError, EngineError) as error:
             reason = str(error)
@@ -191,7 +190,7 @@ def _make(spec: Spec, stages: Stages) -> _Made:
     spec.source.check_unchanged()
     if reason:
         warn(f"compile cache: {spec.source.name} is built without it: {reason}")
-    return replace(spec, entry=None), made, None, is_kept_later
+    return spec._replace(entry=None), made, None, is_kept_later
 
 
 def _shared(spec: Spec, stages: Stages) -> _Made:
@@ -202,7 +201,7 @@ def _shared(spec: Spec, stages: Stages) -> _Made:
         return spec, loaded(spec, spec.entry, stages, lent=True), None, False
     entry, offer = shared_entry(spec, spec.sharing, stages)
     made = loaded(spec, entry, stages, lent=True)
-    return replace(spec, entry=entry), made, None if offer is None else offer(), False
+    return spec._replace(entry=entry), made, None if offer is None else offer(), False
 
 
 def found(spec: Spec) -> Entry | None:

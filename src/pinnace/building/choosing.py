@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pinnace import engines
@@ -33,8 +32,8 @@ def _providers(target: Target) -> list[str]:
 
 
 def with_choice(spec: Spec, choice: Choice) -> Spec:
-    target = replace(spec.target, precision=choice.precision, threads=choice.threads, form=choice.form)
-    return replace(spec, engine=engines.named(choice.provider), target=target, is_open=False)
+    target = spec.target._replace(precision=choice.precision, threads=choice.threads, form=choice.form)
+    return spec._replace(engine=engines.named(choice.provider), target=target, is_open=False)
 
 
 def choices_for(spec: Spec, stages: Stages) -> tuple[Sequence[Choice], bool]:
@@ -115,7 +114,7 @@ def with_tuned_provider(target: Target, tuning: Tuning | None) -> Target:
         return target
     message = f"{tuning.model} was tuned: the fastest is {best}, at {best.latency:.3f} ms"
     _log.event(INFO, "tuned", message, model=tuning.model, engine=best.provider, milliseconds=best.latency)
-    return replace(target, provider=best.provider)
+    return target._replace(provider=best.provider)
 
 
 def no_sixteen_bits(engine: Engine) -> str:

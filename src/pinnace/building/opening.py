@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,10 +78,11 @@ def open_model(
     prefer = settings.get("common_context", "prefer", MEMORY if common else LATENCY)
     if tuning is not None and prefer == MEMORY:
         tuning = tuning.lean()
-    wanted = replace(target if isinstance(target, Target) else target(tuning), prefer=prefer)
+    chosen = target if isinstance(target, Target) else target(tuning)
+    wanted = chosen._replace(prefer=prefer)
     target = with_tuned_provider(wanted, tuning)
     if target.device != "cpu":
-        target = replace(target, options=settings.flat)
+        target = target._replace(options=settings.flat)
     reason = why(target, tuning)
     if tuning is None and sharing is None and cache.was_tuned:
         reason = "; ".join(filter(None, (_OUTDATED, reason)))

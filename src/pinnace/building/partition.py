@@ -69,8 +69,9 @@ def load(entry: Entry, name: str, load_segment: Callable[[Compiled, Path], Execu
 
 def _as_json(step: Step) -> Record:
     if isinstance(step, Segment):
-        return {"segment": asdict(step.ports, dict_factory=entries.plain)}
-    return {"collective": asdict(step, dict_factory=entries.plain)}
+        return {"segment": entries.interface_record(step.ports)}
+    ports = {"takes": map(entries.port_record, step.takes), "gives": map(entries.port_record, step.gives)}
+    return {"collective": asdict(step) | {name: list(records) for name, records in ports.items()}}
 
 
 def _step(record: Record) -> Step:

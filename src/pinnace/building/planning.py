@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pinnace.errors import ArgumentValueError, ConfigError, warn
@@ -47,7 +46,7 @@ def to_target(
     fields = _fields(context, kind, options)
     device = simulated(kind, number)
     if device is not None:
-        return replace(_simulating(device, options, cpu, requests), **fields)
+        return _simulating(device, options, cpu, requests)._replace(**fields)
     cores = usable_core_count()
     threads, places = _numbers(cpu, requests, cores)
     target = Target(
@@ -65,7 +64,7 @@ def to_target(
         target = _tuned(target, tuning, cpu, requests)
     bound = _cores(cpu, target.threads, target.parallel_requests)
     chosen = cpu.thread_num or cpu.inter_op_parallel_num or bound or tuning
-    return replace(target, cores=bound, fewer_threads=kind == "cpu" and target.threads > 1 and not chosen)
+    return target._replace(cores=bound, fewer_threads=kind == "cpu" and target.threads > 1 and not chosen)
 
 
 def _tuned(target: Target, tuning: Tuning, cpu: CPU, requests: int) -> Target:
@@ -77,13 +76,13 @@ def _tuned(target: Target, tuning: Tuning, cpu: CPU, requests: int) -> Target:
     if not cpu.inter_op_parallel_num and tuning.compares(threads, places):
         best = tuning.best(provider, precision, cpu.thread_num, requests, may_round)
         threads, places = (best.threads, best.workers) if best else (threads, places)
-    target = replace(target, threads=threads, parallel_requests=places)
+    target = target._replace(threads=threads, parallel_requests=places)
     if not may_round or given(cpu, "form") is not None:
         return target
     best = tuning.best(provider, precision, threads, places, may_round)
     if best is None or not best.form:
         return target
-    return replace(target, provider=best.provider, precision=best.precision, form=best.form)
+    return target._replace(provider=best.provider, precision=best.precision, form=best.form)
 
 
 def _check_operators(cpu: CPU) -> None:

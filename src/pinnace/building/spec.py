@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
@@ -39,8 +38,7 @@ class Sharing(NamedTuple):
     handle: str
 
 
-@dataclass(frozen=True)
-class Spec:
+class Spec(NamedTuple):
     """All that a build depends on.
 
     `plan` maps node names to element types, `variable` names the exchangeable weights, `shapes` are those of
@@ -58,7 +56,7 @@ class Spec:
     variable: tuple[str, ...]
     shapes: tuple[Shape, ...]
     cache: ModelCache
-    settings: Settings = field(default_factory=Settings)
+    settings: Settings = Settings()
     sharing: Sharing | None = None
     keep: str = BEFORE
     common: bool = False
@@ -76,7 +74,7 @@ class Spec:
     @property
     def of_segments(self) -> Target:
         """The target of the segments of one rank's part, which run in turn and share their workspace."""
-        return replace(self.target, shared_workspace=True)
+        return self.target._replace(shared_workspace=True)
 
 
 class Stages(dict[str, float]):

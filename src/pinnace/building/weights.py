@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -112,7 +111,7 @@ class WeightUpdate:
     def _install(self, entry: Entry, install: Install) -> None:
         """Install the model of an entry in the place of one that was built without the cache."""
         self._to_keep = None
-        self._specs = (replace(self._specs[0], entry=entry), *self._specs[1:])
+        self._specs = (self._specs[0]._replace(entry=entry), *self._specs[1:])
         executable = loaded_in_place(self._specs[0], entry)
         if executable is not None:
             install(executable)
@@ -215,7 +214,7 @@ def _refitters(
 def _sharing(spec: Spec, store: Store | None) -> Spec:
     from pinnace.cache.model import ModelCache
 
-    return replace(spec, common=True, keep=BEFORE, cache=ModelCache(spec.source, store or spec.cache.store))
+    return spec._replace(common=True, keep=BEFORE, cache=ModelCache(spec.source, store or spec.cache.store))
 
 
 def reshaped(spec: Spec, shapes: tuple[Shape, ...]) -> Spec:
@@ -229,24 +228,24 @@ def reshaped(spec: Spec, shapes: tuple[Shape, ...]) -> Spec:
     source, cache = spec.source.again(), spec.cache
     if source is not spec.source:
         cache = ModelCache(source, cache.store)
-    target = replace(spec.target, threads=spec.most_threads)  # these shapes may be worth more than was chosen
-    spec = replace(spec, shapes=shapes, source=source, cache=cache, target=target)
+    target = spec.target._replace(threads=spec.most_threads)  # these shapes may be worth more than was chosen
+    spec = spec._replace(shapes=shapes, source=source, cache=cache, target=target)
     if not shapes:
         return spec
     if spec.sharing is not None and spec.entry is not None:
         store = Store.around(spec.entry) or spec.cache.store
-        spec = replace(spec, cache=ModelCache(spec.source, store), keep=BEFORE)
+        spec = spec._replace(cache=ModelCache(spec.source, store), keep=BEFORE)
         if store is None:
             warn(f"{spec.source.name} shares no weights from now on: its master's files are gone")
-    return replace(spec, entry=None, sharing=None)
+    return spec._replace(entry=None, sharing=None)
 
 
 def profiled(spec: Spec) -> Spec:
     """Return the spec of a built model for an executable that records the time of each node."""
     from pinnace.cache.model import ModelCache
 
-    source, target = spec.source.again(), replace(spec.target, profile=True)
-    return replace(spec, source=source, target=target, cache=ModelCache(source), entry=None, sharing=None)
+    source, target = spec.source.again(), spec.target._replace(profile=True)
+    return spec._replace(source=source, target=target, cache=ModelCache(source), entry=None, sharing=None)
 
 
 def refitter(spec: Spec, names: Collection[str]) -> tuple[Refitter, Mapping[str, Variable]]:

@@ -16,7 +16,6 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -66,9 +65,9 @@ def write(folder: Path, compiled: Compiled, model: str, engine: str, warnings: S
         "model": model,
         "engine": engine,
         "warnings": list(warnings),
-        "interface": asdict(compiled.interface, dict_factory=plain),
+        "interface": interface_record(compiled.interface),
         "state": [(DataType.from_numpy(v.dtype).name, v.shape) for v in compiled.first_state],
-        "weights": [asdict(weight) for weight in compiled.weights],
+        "weights": [weight._asdict() for weight in compiled.weights],
         "files": files,
     }
     (folder / _META).write_text(sealed(json.dumps(meta, indent=1)), encoding="utf-8")
@@ -199,19 +198,24 @@ def boot() -> str:
         return ""
 
 
-def plain(items: list[tuple[str, Any]]) -> Record:
-    """Convert fields of a dataclass to JSON values, for `asdict`."""
-    return {key: _plain(key, value) for key, value in items}
+def interface_record(ports: Interface) -> Record:
+    """Return an interface as JSON values."""
+    inputs, outputs = map(port_record, ports.inputs), map(port_record, ports.outputs)
+    return {**ports._asdict(), "inputs": list(inputs), "outputs": list(outputs)}
 
 
-def _plain(key: str, value: Any) -> Any:
-    if key == "sizes":
-        return written(value)
-    return value.name if isinstance(value, DataType | Format) else value
+def port_record(port: Port) -> Record:
+    """Return a port as JSON values."""
+    return {
+        **port._asdict(),
+        "dtype": port.dtype.name,
+        "format": port.format.name,
+        "sizes": written(port.sizes),
+    }
 
 
 def interface(record: Record) -> Interface:
-    """Inverse of `plain` for an Interface. Raises KeyError, TypeError or ValueError."""
+    """Inverse of `interface_record`. Raises KeyError, TypeError or ValueError."""
     return Interface(
         inputs=tuple(map(port, record["inputs"])),
         outputs=tuple(map(port, record["outputs"])),
@@ -221,7 +225,7 @@ def interface(record: Record) -> Interface:
 
 
 def port(record: Record) -> Port:
-    """Inverse of `plain` for a Port. Raises as `interface` does."""
+    """Inverse of `port_record`. Raises as `interface` does."""
     kind, layout = DataType[record["dtype"]], Format[record["format"]]
     sizes = alternatives(record["sizes"])
     return Port(record["name"], kind, tuple(record["shape"]), layout, sizes, tuple(record["names"]))

@@ -33,8 +33,8 @@ def devices(
 
 def _as_json(found: Sequence[Device]) -> list[dict[str, Any]]:
     from pinnace.machine import processor
+    from pinnace.machine.caches import caches
     from pinnace.machine.cgroup import cpu_quota
-    from pinnace.machine.cores import caches
 
     cpu = {
         "name": processor.name(),
@@ -49,7 +49,7 @@ def _as_json(found: Sequence[Device]) -> list[dict[str, Any]]:
 def _show(found: Sequence[Device]) -> None:
     from pinnace.cli.console import table
     from pinnace.machine import processor
-    from pinnace.machine.cores import caches
+    from pinnace.machine.caches import caches
 
     rows = [
         (

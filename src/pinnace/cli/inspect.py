@@ -72,6 +72,7 @@ def _as_json(model: Path, report: ModelReport, nodes: bool, weights: bool) -> di
         "outputs": [_port(port) for port in report.outputs],
         "nodes": [{"name": name, "primitive": primitive} for name, primitive in report.nodes],
         "weights": [weight._asdict() for weight in report.weights],
+        "unsupported": [primitive._asdict() for primitive in report.unsupported],
     }
     left_out = {name for name, asked in (("nodes", nodes), ("weights", weights)) if not asked}
     return {key: value for key, value in facts.items() if key not in left_out}

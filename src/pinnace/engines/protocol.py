@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -100,8 +99,7 @@ class Executable(Protocol):
         """Free the engine's memory. Nothing may run afterwards."""
 
 
-@dataclass(frozen=True)
-class FileWeight:
+class FileWeight(NamedTuple):
     """A weight that an engine reads from the model's files, so that no cache entry stores it.
 
     `file` is relative to the model's folder, "" for the model file itself; `offset` and `length` are in

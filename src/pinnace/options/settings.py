@@ -8,10 +8,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pinnace.errors import ArgumentTypeError, ConfigError, did_you_mean, warn
 from pinnace.options.arguments import check_sections, check_type
@@ -30,14 +29,13 @@ _FLAT = {
 _PLAN_TYPES = ("float32", "float16")
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(NamedTuple):
     """Options by section and key, checked. `Settings()` is empty.
 
     `folder` is that of the .ini file, "" if there is none.
     """
 
-    sections: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
+    sections: Mapping[str, Mapping[str, str]] = MappingProxyType({})
     folder: str = ""
 
     @classmethod

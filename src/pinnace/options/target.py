@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pinnace.machine.cores import usable_core_count
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(NamedTuple):
     """The device to run on, and how.
 
     `threads` is the number of threads of one request, including the caller's; `parallel_requests` is the
@@ -71,7 +69,7 @@ class Target:
 
     @classmethod
     def of_message(cls, fields: Mapping[str, Any]) -> Target:
-        """Return the target whose `asdict` became JSON on the way."""
+        """Return the target whose `_asdict` became JSON on the way."""
         lists = {key: tuple(map(_tuple, fields[key])) for key in ("cores", "options")}
         return cls(**{**fields, **lists})
 

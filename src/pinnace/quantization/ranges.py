@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import onnx_ir as ir
@@ -94,7 +93,7 @@ def _values(
     b.append()
     b.finish()
     ports = tuple(Port(f"watched/{place}", DataType.FLOAT32, ()) for place in range(len(watched)))
-    whole = graph._replace(interface=replace(graph.interface, outputs=graph.interface.outputs + ports))
+    whole = graph._replace(interface=graph.interface._replace(outputs=graph.interface.outputs + ports))
     executable = engine.build(whole, Target())
     try:
         for sample in samples:

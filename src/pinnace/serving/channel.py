@@ -11,7 +11,6 @@ import socket
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -142,7 +141,7 @@ def decode_ports(encoded: Sequence[Sequence[Any]]) -> tuple[Port, ...]:
 def encode_error(error: BaseException) -> Message:
     encoded: Message = {"kind": type(error).__name__, "text": str(error)[:_TEXT]}
     if isinstance(error, UnsupportedModelError):
-        encoded["model"], encoded["primitives"] = error.model, [asdict(p) for p in error.primitives[:100]]
+        encoded["model"], encoded["primitives"] = error.model, [p._asdict() for p in error.primitives[:100]]
     return encoded
 
 

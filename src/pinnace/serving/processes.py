@@ -14,7 +14,6 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -212,7 +211,7 @@ def processes(model: str, targets: Sequence[Target], settings: Settings) -> list
         "sections": {section: dict(values) for section, values in settings.sections.items()},
         "folder": settings.folder,
     }
-    return [ProcessReplica(target.place, {**message, "target": asdict(target)}) for target in targets]
+    return [ProcessReplica(target.place, {**message, "target": target._asdict()}) for target in targets]
 
 
 def workers(
@@ -222,7 +221,7 @@ def workers(
 
     If one dies, its request fails: another process might die over it too.
     """
-    each = [replace(one, parallel_requests=1) for one in targets for _ in range(one.parallel_requests)]
+    each = [one._replace(parallel_requests=1) for one in targets for _ in range(one.parallel_requests)]
     return ReplicaWorkerPool(ReplicaSet(processes(model, each, settings), tries=1), limit, batching)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import replace
 from typing import Any
 
 from pinnace.distributed.launch import variables_here
@@ -133,6 +132,6 @@ def workers(
     files: Sequence[str], target: Target, settings: Settings, limit: int, batching: Batching | None
 ) -> ReplicaWorkerPool:
     """Return a worker that is a process for each rank's file."""
-    one = replace(target, parallel_requests=1)
+    one = target._replace(parallel_requests=1)
     ranks = [rank for file in files for rank in processes(file, [one], settings)]
     return ReplicaWorkerPool(ReplicaSet([RankedReplica(ranks)], tries=1), limit, batching)

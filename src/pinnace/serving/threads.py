@@ -11,8 +11,8 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import zip_longest
+from typing import NamedTuple
 
 from pinnace.engines.forks import renewed_by_forks
 from pinnace.engines.protocol import Executable
@@ -21,12 +21,11 @@ from pinnace.serving.request import Request
 from pinnace.serving.worker import Worker
 
 
-@dataclass(frozen=True)
-class WorkerGroup:
+class WorkerGroup(NamedTuple):
     """An executable and the number of its workers, each bound to one of `cores` in turn."""
 
     executable: Executable
-    count: int = 1
+    count: int = 1  # type: ignore[assignment]  # hides a method of tuples
     cores: Sequence[int] = ()
 
     def workers(self, group: int, kind: type[Worker]) -> list[Worker]:

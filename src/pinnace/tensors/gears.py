@@ -6,7 +6,6 @@ The options `dynamic_dims`, `ge.dynamicDims` and their kin define them, where a 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from pinnace.errors import ConfigError, DataMismatchError, ModelFormatError
 from pinnace.shapes import Shape, Sizes, agrees, is_free, named_shapes, parted, sizes, written
@@ -41,7 +40,7 @@ def limited(
     except ValueError as error:
         raise ConfigError(f"{option}: {error}") from None
     found = {port.name: part for port, part in zip(free, parts, strict=True)}
-    return tuple(replace(port, sizes=found.get(port.name, ())) for port in ports)
+    return tuple(port._replace(sizes=found.get(port.name, ())) for port in ports)
 
 
 def of_file(ports: Sequence[Port], stored: Mapping[str, str], name: str) -> tuple[Port, ...]:
@@ -64,7 +63,7 @@ def reshaped(declared: Sequence[Port], ports: Sequence[Port], name: str) -> tupl
     found = []
     for place, (port, own) in enumerate(zip(ports, declared, strict=True)):
         sizes_of = tuple(tuple(_still_free(own, gear[place], port.shape)) for gear in kept)
-        found.append(replace(port, sizes=sizes_of if is_free(port.shape) else ()))
+        found.append(port._replace(sizes=sizes_of if is_free(port.shape) else ()))
     return tuple(found)
 
 

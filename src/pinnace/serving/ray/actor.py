@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import ray
@@ -93,7 +93,7 @@ class Actor:
         devices = counts().get(kind, 0)
         number = self._claimed(kind, devices) if devices else 0  # Ray hides other real devices
         target = to_target(order.context, 1, device_id=number)
-        return replace(target, threads=order.threads or target.threads)
+        return target._replace(threads=order.threads or target.threads)
 
     def _claimed(self, kind: str, devices: int) -> int:
         """Claim a simulated device of this node for this actor; any device if all are claimed.
