@@ -202,6 +202,9 @@ def test_each_request_has_its_threads_and_no_activation_is_rounded(threads, requ
     assert not asked["ENABLE_CPU_PINNING"]  # threads keep the cores that they inherit
 
 
+POOLED = "o = Conv(x, w) i = Mul(o, one) p = MaxPool <kernel_shape = [3]> (i)"
+
+
 @pytest.mark.parametrize(
     ("opset", "body"),
     [
@@ -224,13 +227,24 @@ def test_each_request_has_its_threads_and_no_activation_is_rounded(threads, requ
         (21, "q = QuantizeLinear(x, half, zero) d = DequantizeLinear(q, half, zero) "
              "p = AveragePool <kernel_shape = [3]> (d) y = Mul(p, c)"),
         (21, "q = QuantizeLinear(x, half, zero) d = DequantizeLinear(q, half, zero) y = Clip(d, near, one)"),
+        (21, "q = QuantizeLinear(x, half, zero) d = DequantizeLinear(q, half, zero) "
+             "v = QuantizeLinear(w, half, zero) f = DequantizeLinear(v, half, zero) o = ConvTranspose(d, f) "
+             "p = QuantizeLinear(o, half, zero) y = DequantizeLinear(p, half, zero)"),
+        (17, f"{POOLED} y = Abs(p)"),
+        (17, f"{POOLED} e = Sigmoid(p) y = Mul(p, e)"),
+        (17, f"{POOLED} t = Tanh(p) y = LeakyRelu <alpha = -0.5> (t)"),
+        (17, f"{POOLED} r = Reshape(p, all) y = HardSwish(r)"),
+        (17, "o = Conv(x, w) b = BatchNormalization(o, k, k, k, k) p = MaxPool <kernel_shape = [3]> (b) "
+             "y = HardSwish(p)"),
     ],
 )  # fmt: skip
 def test_what_openvino_computes_together_is_right(opset, body):
+    weights = ",".join(str((7 * n % 16 - 8) / 4) for n in range(16))
     model = parser.parse_model(f"""<ir_version: 8, opset_import: ["": {opset}]> g (float[2,4,16] x) => (y) {{
         k = Constant <value = float[4] {{1.0,2.0,3.0,4.0}}> () s = Constant <value_ints = [2,4,4,4]> ()
         c = Constant <value = float[4,1] {{1.0,2.0,3.0,4.0}}> () one = Constant <value = float {{1.0}}> ()
         near = Constant <value = float {{0.7078}}> () half = Constant <value = float {{0.5}}> ()
+        w = Constant <value = float[4,4,1] {{{weights}}}> ()
         zero = Constant <value = uint8 {{3}}> () all = Constant <value_ints = [-1]> () {body} }}""")
     kind = TensorProto.UINT8 if "y = QuantizeLinear" in body else TensorProto.FLOAT
     model.graph.output[0].type.tensor_type.elem_type = kind

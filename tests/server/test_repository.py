@@ -266,3 +266,24 @@ def test_open_models_make_no_threads_that_wait_for_work(serving, tmp_path):
     for number in range(10):
         client.load_model(f"m{number}")
     assert len(os.listdir("/proc/self/task")) <= one + 1
+
+
+def test_ten_models_share_as_many_threads_as_one_has_workers(serving, tmp_path):
+    for number in range(10):
+        models.constant(tmp_path / str(number) / "model.onnx", number)
+    server = serving(tmp_path)
+    for entry in server.repository.entries:
+        entry.open["1"].brief = {}  # so that no request is computed in the event loop
+    clients = [threading.Thread(target=_ask_ten, args=(server,)) for _ in range(4)]
+    for client in clients:
+        client.start()
+    for client in clients:
+        client.join()
+    assert [entry.open["1"].counts.served for entry in server.repository.entries] == [8] * 10
+    assert 1 <= len(server.repository._threads._threads) <= 2
+
+
+def _ask_ten(server):
+    client = client_of(server)
+    for number in [*range(10)] * 2:
+        assert ask(client, str(number)) == (number, "1")

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from pinnace.engines.steps import Profile
     from pinnace.serving.batching import Batching
     from pinnace.serving.stats import Stats
+    from pinnace.serving.thread_pool import ThreadPool
     from pinnace.tensors.summary import Summary
 
 
@@ -61,6 +62,8 @@ class BaseModel(EngineOwner):
     """Inputs, outputs and predictions over workers, which `_start` creates."""
 
     built: type[BuiltModel] = BuiltModel
+    _threads: ThreadPool | None = None
+    """Threads that serve the queue together with those of other models; None if it has its own."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()  # reentrant: a signal handler may close the model that it interrupts
@@ -344,7 +347,10 @@ class BaseModel(EngineOwner):
             for one in elsewhere
         ]
         target, executable = built.spec.target, built.executable
-        workers = WorkerPool(executable, count, target.cores, limit, batching, posts)
+        # A thread that waits for a device, or for requests that may join a batch, serves nobody else.
+        waits = target.device != "cpu" or (batching is not None and batching.delay > 0)
+        threads = None if waits else self._threads
+        workers = WorkerPool(executable, count, target.cores, limit, batching, posts, threads=threads)
         devices = ", ".join(one.target.place for one in (spec, *others))
         inputs = limited(executable.inputs, *target.gears)
         update = WeightUpdate(built, *elsewhere)

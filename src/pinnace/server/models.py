@@ -22,6 +22,7 @@ from pinnace.server.metrics import Metrics
 from pinnace.server.settings import ModelSettings
 from pinnace.server.text.folder import Folder
 from pinnace.server.text.model import TextModel
+from pinnace.serving.thread_pool import ThreadPool
 from pinnace.types import Array, DataType
 
 _LEAST = 1 << 18
@@ -30,6 +31,14 @@ used again, they cannot be seen."""
 _HANDOVER = 1e-4
 """Seconds that a request takes to the thread of a worker and back."""
 _log = Log("pinnace.server")
+
+
+class _Runner(ModelParallelRunner):
+    """A runner whose queue is served by threads of several models."""
+
+    def __init__(self, threads: ThreadPool | None) -> None:
+        super().__init__()
+        self._threads = threads
 
 
 @dataclass(frozen=True)
@@ -69,14 +78,16 @@ class OpenModel:
         settings: ModelSettings,
         metrics: Metrics,
         labels: Sequence[str] = (),
+        threads: ThreadPool | None = None,
     ) -> None:
-        """Open a model with the names of its classes, which takes a while.
+        """Open a model with the names of its classes, which takes a while; `threads` serve it and others.
 
         Raises as `ModelParallelRunner.build_from_file` does.
         """
         self.name, self.version, self.path, self.settings = name, version, path, settings
         self.counts, self.warm_ms = Counts(), 0.0
-        self.runner = ModelParallelRunner(str(path), settings.context())
+        self.runner = _Runner(threads)
+        self.runner.build_from_file(str(path), settings.context())
         self._private = private_memory()
         taken = dict(part.split() for part in self.runner.get_model_info("memory").split(", "))
         self.memory = int(taken["private"]) + int(taken["files"])

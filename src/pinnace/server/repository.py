@@ -24,6 +24,7 @@ from pinnace.server.failures import UnavailableError, UnknownModelError
 from pinnace.server.metrics import Metrics
 from pinnace.server.models import OpenModel
 from pinnace.server.settings import ModelSettings
+from pinnace.serving.thread_pool import ThreadPool
 
 SUFFIXES = (".mindir", ".ms", ".onnx")
 _SETTINGS = "model.toml"
@@ -80,6 +81,7 @@ class Repository:
         self._folder: Path | None = None
         self._entries: dict[str, Entry] = {}
         self._builds = ThreadPoolExecutor(1, "pinnace-open")
+        self._threads = ThreadPool()
         self._running = set[asyncio.Future[Any]]()
         places = list(places)
         if len(places) == 1 and places[0].is_dir():
@@ -245,7 +247,7 @@ class Repository:
         settings = settings.overridden(entry.config) if entry.config else settings
         await self._make_room(path.stat().st_size * max(1, settings.ranks))
         loop = asyncio.get_running_loop()
-        make = partial(_opened, entry, version, path, settings, self.metrics)
+        make = partial(_opened, entry, version, path, settings, self.metrics, self._threads)
         try:
             opened = await loop.run_in_executor(self._builds, make)
         except (PinnaceError, OSError) as error:
@@ -283,11 +285,14 @@ class Repository:
         for entry in self.entries:
             await self.unload(entry.name)
         self._builds.shutdown()
+        self._threads.end()
 
 
-def _opened(entry: Entry, version: str, path: Path, settings: ModelSettings, metrics: Metrics) -> OpenModel:
+def _opened(
+    entry: Entry, version: str, path: Path, settings: ModelSettings, metrics: Metrics, threads: ThreadPool
+) -> OpenModel:
     labels = _labels(entry.place, settings)
-    opened = OpenModel(entry.name, version, path, settings, metrics, labels)
+    opened = OpenModel(entry.name, version, path, settings, metrics, labels, threads)
     opened.warm_up()
     return opened
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pinnace.errors import DataMismatchError, EngineError, ModelStateError, QueueFullError, warn
 from pinnace.machine.cores import bound
 from pinnace.serving.request import BlockingRequest, Request, timed_out
+from pinnace.serving.thread_pool import ThreadPool
 from pinnace.serving.threads import WorkerGroup, WorkerThreads
 from pinnace.serving.worker import Worker, elements
 
@@ -72,13 +73,14 @@ class WorkerPool(WorkerThreads):
         batching: Batching | None = None,
         others: Sequence[WorkerGroup] = (),
         worker: type[Worker] | None = None,
+        threads: ThreadPool | None = None,
     ) -> None:
         if batching is not None:
             batching.check(executable)
         self._count = count + sum(group.count for group in others)
         if executable.queues and batching is None:
             count = min(_AHEAD * count, count + (limit or sys.maxsize))
-        super().__init__([WorkerGroup(executable, count, cores), *others], worker or self.kind)
+        super().__init__([WorkerGroup(executable, count, cores), *others], worker or self.kind, threads)
         self._limit, self._batching = limit, batching
         self._direct = batching is None or not batching.delay
         self._crowded_until = 0
@@ -119,7 +121,7 @@ class WorkerPool(WorkerThreads):
     def _wait_for(self, request: BlockingRequest, timeout: float | None) -> list[Array]:
         if (worker := self._held()) is not None:  # waiting for a worker could be waiting for this one
             self._check_open()
-            if worker.thread is not threading.current_thread():
+            if not self._threads.is_here:
                 raise ModelStateError(
                     "this prediction interrupted another one of the same model and thread, which cannot "
                     "continue before it ends: predict in another thread, not in a signal handler or a "
@@ -226,7 +228,7 @@ class WorkerPool(WorkerThreads):
             if self._batching is not None:
                 self._changed.notify_all()
         if worker is not None:
-            self._wake(worker)
+            self._threads.serve(self, worker)
 
     def _insert(self, request: Request) -> None:
         place = len(self._waiting)
@@ -266,13 +268,16 @@ class WorkerPool(WorkerThreads):
 
     # -- the workers -------------------------------------------------------------------------------------
 
-    def _serve(self, worker: Worker) -> None:
-        """Run queued requests until the queue is empty. Does nothing if the worker is taken."""
+    def serve(self, worker: Worker) -> None:
         with self._changed:
             if not self._waiting or not worker.taken():
                 return
-        while batch := self._next(worker):
-            self._perform(worker, batch)
+        with bound(worker.cores):
+            while batch := self._next(worker):
+                self._perform(worker, batch)
+                if self._threads.are_wanted_by_another(self):
+                    self._release(worker)
+                    return
 
     def _next(self, worker: Worker) -> list[Request]:
         """Return the next request, with those to be batched with it; [] once the worker is released."""

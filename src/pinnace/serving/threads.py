@@ -1,15 +1,14 @@
-"""The workers of a pool, their threads, and their end."""
+"""The workers of a pool, and their end."""
 
 from __future__ import annotations
 
 import atexit
-import os
 import sys
 import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import zip_longest
 from typing import NamedTuple
@@ -17,7 +16,9 @@ from typing import NamedTuple
 from pinnace.engines.forks import renewed_by_forks
 from pinnace.engines.protocol import Executable
 from pinnace.errors import ModelStateError
+from pinnace.serving import thread_pool
 from pinnace.serving.request import Request
+from pinnace.serving.thread_pool import ThreadPool
 from pinnace.serving.worker import Worker
 
 
@@ -35,7 +36,7 @@ class WorkerGroup(NamedTuple):
 
 
 class WorkerThreads(ABC):
-    """Workers of one or more groups, their threads, and the queue that these serve.
+    """Workers of one or more groups, and the queue that threads serve with them: its own, or given `threads`.
 
     Who has a worker's lock runs on it. All else has the lock of `_changed`, which would add 5 % to a caller's
     way to an idle worker and back. No wake-up is missed: one thread adds a request, closes the pool or
@@ -43,7 +44,9 @@ class WorkerThreads(ABC):
     looks for requests, the end and executables.
     """
 
-    def __init__(self, groups: Sequence[WorkerGroup], kind: type[Worker]) -> None:
+    def __init__(
+        self, groups: Sequence[WorkerGroup], kind: type[Worker], threads: ThreadPool | None = None
+    ) -> None:
         self._executables = tuple(group.executable for group in groups)
         # Alternate between devices, so that few requests are spread over all of them.
         turns = zip_longest(*(group.workers(number, kind) for number, group in enumerate(groups)))
@@ -53,7 +56,9 @@ class WorkerThreads(ABC):
         self._closed = ""  # the reason, once closed
         self._freed = False
         self._make_locks()
-        weakref.finalize(self, _dismiss, self._workers).atexit = False  # `_close_all` does more at exit
+        self._threads, self._has_own = threads or ThreadPool(), threads is None
+        if self._has_own:
+            weakref.finalize(self, self._threads.end).atexit = False  # `_close_all` does more at exit
         _pools.add(self)
         renewed_by_forks(self)
 
@@ -70,9 +75,19 @@ class WorkerThreads(ABC):
     def executable(self) -> Executable:
         return self._executables[0]
 
+    @property
+    def size(self) -> int:
+        return len(self._workers)
+
     @abstractmethod
-    def _serve(self, worker: Worker) -> None:
-        """Run queued requests until the queue is empty. Does nothing if the worker is taken."""
+    def serve(self, worker: Worker) -> None:
+        """See `Queue.serve`."""
+
+    def waits_since(self) -> int:
+        try:
+            return self._waiting[0].arrived
+        except IndexError:
+            return 0
 
     def _held(self) -> Worker | None:
         """Return the worker that this thread has: it runs a callback, a signal handler or a finalizer."""
@@ -87,13 +102,13 @@ class WorkerThreads(ABC):
             raise ModelStateError(self._closed)
 
     def _release(self, worker: Worker) -> None:
-        """Make a worker idle, or continue with the queue in its own thread."""
+        """Make a worker idle, and let a thread continue with the queue."""
         worker.release()
         if worker.executable is not self._executables[worker.group]:
             with self._changed:
                 self._adopt()
         if self._waiting:
-            self._wake(worker)
+            self._threads.serve(self, worker)
 
     def _adopt(self) -> None:
         """Let idle workers use the current executables. The caller has the lock of `_changed`."""
@@ -103,21 +118,6 @@ class WorkerThreads(ABC):
                     worker.adopt(self._executables[worker.group])
                 finally:
                     worker.release()
-
-    def _wake(self, worker: Worker) -> None:
-        """Let the worker's thread serve the queue, or this thread if the system cannot start another one."""
-        with self._changed:
-            if worker.thread is None:
-                thread = threading.Thread(
-                    target=_work, args=(weakref.ref(self), worker), name="pinnace-worker", daemon=True
-                )
-                with suppress(RuntimeError):
-                    thread.start()
-                    worker.thread = thread
-        if worker.thread is None:
-            self._serve(worker)
-        else:
-            worker.wake.put(True)
 
     def close(self) -> None:
         """Fail the waiting requests, wait for the running ones, and free the executables. May be called
@@ -150,10 +150,9 @@ class WorkerThreads(ABC):
             self._freed = True
             for executable in self._executables:
                 executable.close()
-        _dismiss(self._workers)
-        for worker in self._workers:
-            if worker.thread is not None:
-                worker.thread.join()
+        if self._has_own:
+            self._threads.end()
+            self._threads.join()
 
     def stop_for_good(self) -> None:
         for worker in self._workers:
@@ -175,26 +174,7 @@ class WorkerThreads(ABC):
             self._freed, self._closed = True, self._closed or lost
 
 
-def _work(pool: weakref.ref[WorkerThreads], worker: Worker) -> None:
-    """The loop of a worker thread. It holds a reference to the pool only while there is work."""
-    _threads.difference_update([thread for thread in list(_threads) if not thread.is_alive()])
-    _threads.add(threading.current_thread())
-    if worker.cores:
-        os.sched_setaffinity(0, worker.cores)
-    while worker.wake.get() and (workers := pool()) is not None:
-        workers._serve(worker)
-        del workers
-    worker.wake.put(False)  # a second thread exists if Ctrl-C interrupted the start of the first
-
-
-def _dismiss(workers: Iterable[Worker]) -> None:
-    for worker in workers:
-        worker.wake.put(False)
-
-
 _pools: weakref.WeakSet[WorkerThreads] = weakref.WeakSet()
-_threads: set[threading.Thread] = set()
-"""Threads of workers that may be alive. The last one of a pool that nobody refers to frees the model."""
 
 
 @atexit.register
@@ -205,5 +185,4 @@ def _close_all() -> None:
             pool.stop_for_good()
     for pool in list(_pools):
         pool.close()
-    for thread in list(_threads):
-        thread.join()
+    thread_pool.end_all()

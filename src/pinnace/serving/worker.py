@@ -6,7 +6,6 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from queue import SimpleQueue
 from time import perf_counter_ns
 from typing import TypeVar
 
@@ -87,8 +86,7 @@ class Stoppable:
 class Worker(Stoppable):
     """An execution, the cores that it is bound to, and its counts.
 
-    The thread that has `lock` runs on it: a caller that found it idle, or the worker's own thread, which
-    serves the queue whenever `wake` gets True, and ends when it gets False.
+    The thread that has `lock` runs on it: a caller that found it idle, or one that serves the queue.
     """
 
     def __init__(self, executable: Executable, cores: frozenset[int], group: int = 0) -> None:
@@ -102,8 +100,6 @@ class Worker(Stoppable):
     def renew(self) -> None:
         self.lock, self._stopping = threading.Lock(), threading.RLock()
         self.user = 0  # the thread that has the lock
-        self.thread: threading.Thread | None = None
-        self.wake: SimpleQueue[bool] = SimpleQueue()
 
     def taken(self) -> bool:
         """Take it if it is idle. Returns whether this thread has it now."""

@@ -140,6 +140,45 @@ def may_start_beyond(pool: ir.Node) -> bool:
     return any(pad + stride > size for pad, stride, size in zip(after, strides, kernel, strict=True))
 
 
+def may_be_activated(pool: ir.Node) -> bool:
+    """Return True if a pool of a convolution's results feeds what is not known to be right behind it.
+
+    OpenVINO computes the activation behind such a MaxPool in the convolution, before the pool; only for a
+    function that grows everywhere that is the same. What is farther than FAR values takes the safe way.
+    """
+    if not _is_of_convolution(pool.inputs[0]):
+        return False
+    todo = [pool.outputs[0]]
+    for _ in range(FAR):
+        if not todo:
+            return False
+        for reader in {use.node for use in todo.pop().uses()} - {pool}:
+            if reader.op_type in _GROWING:
+                todo += reader.outputs
+            elif reader.op_type not in _NEVER_ACTIVATED:
+                return True
+    return True
+
+
+_GROWING = ("Clip", "Concat", "Flatten", "Identity", "Reshape", "Sigmoid", "Tanh", "Transpose")
+_NEVER_ACTIVATED = (*_PRODUCTS, "AveragePool", "BatchNormalization", "GlobalAveragePool", "MaxPool", "Relu")
+"""Operators before which the search ends: nothing behind them is computed in the convolution, or only of
+numbers from 0 on, where all activations grow."""
+
+
+def _is_of_convolution(value: ir.Value | None) -> bool:
+    """Return True if only constant factors and offsets are between a convolution and a value."""
+    for _ in range(FAR):
+        maker = made_by(value, "BatchNormalization", "Conv", *_SCALING)
+        if maker is None or maker.op_type == "Conv":
+            return maker is not None
+        computed = [x for x in maker.inputs if x is not None and constant(x) is None]
+        if len(computed) != 1:
+            return False
+        value = computed[0]
+    return True
+
+
 def pads_automatically(node: ir.Node) -> bool:
     """Return True for a pool or convolution with another rule of padding than that of a Pad before it."""
     return node.op_type == "AveragePool" or node.attributes.get_string("auto_pad", "NOTSET") != "NOTSET"

@@ -83,13 +83,15 @@ _USES = (
     _Use("Einsum", "equation", wrong=lambda n, _: len(n.inputs) < 2),
     _Use("Conv", f"{_WINDOWS} group", wrong=lambda n, _: forms.has_holes_in_one_volume(n)),
     _Use("ConvTranspose", "dilations group kernel_shape output_padding pads strides",
-         wrong=lambda n, _: dequantizing(n.inputs[1]) and not forms.comes_from_shapes(n.inputs[1])),
+         wrong=lambda n, _: dequantizing(n.inputs[1])),  # negative sums of bytes are taken for large ones
     _Use("AveragePool", "auto_pad count_include_pad kernel_shape pads strides"),
     _Use("AveragePool", "auto_pad ceil_mode kernel_shape pads strides",
          wrong=lambda n, _: forms.may_start_beyond(n)),
     _Use("MaxPool", "ceil_mode dilations kernel_shape pads storage_order strides",
-         wrong=lambda n, _: len(n.outputs) > 1 or (forms.has(n, "ceil_mode") and forms.may_start_beyond(n))),
-    _Use("MaxPool", "auto_pad kernel_shape pads strides", wrong=lambda n, _: len(n.outputs) > 1),
+         wrong=lambda n, _: len(n.outputs) > 1 or forms.may_be_activated(n)
+         or (forms.has(n, "ceil_mode") and forms.may_start_beyond(n))),
+    _Use("MaxPool", "auto_pad kernel_shape pads strides",
+         wrong=lambda n, _: len(n.outputs) > 1 or forms.may_be_activated(n)),
     _Use("GlobalAveragePool", wrong=forms.is_wrong_reduction),
     _Use("GlobalMaxPool", wrong=lambda n, opset: forms.is_wrong_reduction(n, opset) or forms.is_quantized(n)),
     _Use("BatchNormalization", "epsilon momentum spatial",

@@ -1,0 +1,111 @@
+"""Threads that serve the queues of worker pools."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Protocol
+
+from pinnace.engines.forks import renewed_by_forks
+from pinnace.serving.worker import Worker
+
+
+class Queue(Protocol):
+    """The queue of a worker pool."""
+
+    @property
+    def size(self) -> int:
+        """The number of workers."""
+
+    def waits_since(self) -> int:
+        """Return when the next request arrived, by `perf_counter_ns`; 0 if there is none."""
+
+    def serve(self, worker: Worker) -> None:
+        """Run waiting requests on this worker until there are none, or another queue waits longer.
+
+        Does nothing if another thread has the worker.
+        """
+
+
+class ThreadPool:
+    """Threads that serve one queue, or those of several models: the request that waits longest is next.
+
+    There are as many as the pool with the most workers has: ten models with two workers each have two.
+    """
+
+    def __init__(self) -> None:
+        self.renew()
+        _all.add(self)
+        renewed_by_forks(self)
+
+    def renew(self) -> None:
+        self._lock, self._alone = threading.RLock(), threading.Lock()
+        self._turns: list[tuple[Queue, Worker]] = []
+        self._wake: SimpleQueue[bool] = SimpleQueue()  # True for each turn, False for the end
+        self._threads: list[threading.Thread] = []
+
+    @property
+    def is_here(self) -> bool:
+        """True in its threads."""
+        return threading.current_thread() in self._threads
+
+    def serve(self, queue: Queue, worker: Worker) -> None:
+        """Let a thread serve the queue with this worker; the caller's if the system cannot start one."""
+        with self._lock:
+            self._turns.append((queue, worker))
+            if len(self._threads) < queue.size:
+                self._start()
+        if self._threads:
+            self._wake.put(True)
+            return
+        while self._turns and self._alone.acquire(blocking=False):  # else one that called before serves it
+            try:
+                self._serve_next()
+            finally:
+                self._alone.release()
+
+    def are_wanted_by_another(self, queue: Queue) -> bool:
+        """Return True if another queue that waits for a thread waits longer than this one."""
+        since = queue.waits_since()
+        return any(other.waits_since() < since for other, _ in self._turns.copy())
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._work, name="pinnace-worker", daemon=True)
+        with suppress(RuntimeError):
+            thread.start()
+            self._threads.append(thread)
+
+    def _work(self) -> None:
+        while self._wake.get():
+            self._serve_next()
+        self._wake.put(False)  # for the next thread
+
+    def _serve_next(self) -> None:
+        with self._lock:
+            if not self._turns:
+                return
+            turn = min(self._turns, key=lambda turn: turn[0].waits_since())
+            self._turns.remove(turn)
+        queue, worker = turn
+        queue.serve(worker)
+
+    def end(self) -> None:
+        """End the threads once they have served what waits."""
+        self._wake.put(False)
+
+    def join(self) -> None:
+        """Wait for the end of the threads."""
+        for thread in self._threads:
+            thread.join()
+
+
+_all: weakref.WeakSet[ThreadPool] = weakref.WeakSet()
+
+
+def end_all() -> None:
+    """End all threads, and wait for them."""
+    for pool in list(_all):
+        pool.end()
+        pool.join()
