@@ -230,6 +230,10 @@ def _strings(model: onnx.ModelProto) -> None:
     model.graph.node[0].attribute.append(helper.make_attribute("kernel_shape", "three"))
 
 
+def _other_bytes(model: onnx.ModelProto) -> None:
+    model.graph.node[0].attribute.append(helper.make_attribute("auto_pad", b"\xff\xfe"))
+
+
 def _valueless(model: onnx.ModelProto) -> None:
     del model.graph.node[0].attribute[:]
 
@@ -255,6 +259,7 @@ def _typeless(model: onnx.ModelProto) -> None:
     ("operator", "damage", "message"),
     [
         ("MaxPool", _strings, "attribute 'kernel_shape' of MaxPool 'y' is STRING, not INTS"),
+        ("MaxPool", _other_bytes, "'auto_pad' of MaxPool 'y' is .* not valid text"),
         ("Constant", _valueless, "Constant 'y' must have exactly one attribute"),
         ("If", _referred, "is not a valid ONNX model"),
         ("Relu", _without_results, "Relu '' has no outputs"),

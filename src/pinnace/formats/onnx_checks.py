@@ -45,8 +45,8 @@ def every_graph(model: ir.Model) -> list[ir.Graph]:
 
 
 def _check_attributes(node: ir.Node, file: str) -> None:
-    """Raise ModelFormatError if an attribute has another type than in ONNX's schema, or a Constant has no
-    value.
+    """Raise ModelFormatError if an attribute has another type than in ONNX's schema or is not UTF-8, or a
+    Constant has no value.
     """
     if node.domain:
         return
@@ -56,6 +56,9 @@ def _check_attributes(node: ir.Node, file: str) -> None:
     for name, attribute in node.attributes.items():
         if name in types and attribute.type.name != types[name]:
             what = f"{attribute.type.name}, not {types[name]}"
+            raise ModelFormatError(f"{file}: attribute {name!r} of {node.op_type} {node.name!r} is {what}")
+        if isinstance(attribute.value, bytes) and name != "value_string":  # which may have any bytes
+            what = f"{attribute.value[:40]!r}, not valid text"
             raise ModelFormatError(f"{file}: attribute {name!r} of {node.op_type} {node.name!r} is {what}")
     if node.op_type == "Constant" and (
         len(node.attributes) != 1 or not types.keys() & node.attributes.keys()

@@ -45,9 +45,7 @@ def trunc(op: Builder, x: Tensor) -> Value:
 
 @primitives(
     {
-        **{
-            name: name for name in ["Atanh", "Cos", "Cosh", "Erf", "Exp", "Log", "Sin", "Sinh", "Sqrt", "Tan"]
-        },
+        **{name: name for name in ["Atanh", "Cos", "Cosh", "Erf", "Exp", "Log", "Sin", "Sinh", "Sqrt"]},
         "ACos AcosExt": "Acos",
         "Acosh AcoshExt": "Acosh",
         "Asin AsinExt": "Asin",
@@ -59,6 +57,13 @@ def trunc(op: Builder, x: Tensor) -> Value:
 def _of_floats(op: Builder, op_type: str, x: Tensor) -> Value:
     """{op_type}; ints as floats."""
     return op.op(op_type, floating(op, x))
+
+
+@primitive("Tan")
+def _tan(op: Builder, x: Tensor) -> Value:
+    """Tan; ints as floats; Sin over Cos of float64, as onnxruntime has no kernel for it."""
+    x = floating(op, x)
+    return op.Sin(x) / op.Cos(x) if op.dtype(x) is DOUBLE else op.Tan(x)
 
 
 def _expm1(op: Builder, x: Tensor) -> Value:

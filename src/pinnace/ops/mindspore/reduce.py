@@ -24,18 +24,22 @@ def reduce(op: Builder, op_type: str, x: Tensor, axes: Sequence[int] | None, kee
 
 
 def product(op: Builder, x: Tensor, axes: Sequence[int] | None, keep: bool = False) -> Tensor:
-    """The product over `axes`; of integers by Mul of halves: onnxruntime's ReduceProd computes in float64."""
+    """The product over `axes`; of integers by Mul of halves: onnxruntime's ReduceProd computes in float64.
+
+    Smaller types are multiplied as int64, whose lowest bits are theirs.
+    """
     along = sorted({op.axis(a, x) for a in axes or range(op.rank(x))}) if op.rank(x) else []
-    integers = op.dtype(x) in (INT32, INT64)
-    if not along or not integers or not all(op.shape(x)[axis] for axis in along):
+    kind = op.dtype(x)
+    if not along or not kind.is_integer() or not all(op.shape(x)[axis] for axis in along):
         return reduce(op, "ReduceProd", x, axes, keep)
+    x = x if kind is INT32 else op.cast(x, INT64)
     for axis in along:
         while (size := op.shape(x)[axis] or 1) > 1:
             lengths = [size // 2, size // 2, size % 2][: 2 + size % 2]
             first, second, *rest = op.ops("Split", len(lengths), x, lengths, axis=axis)
             x = first * second
             x = op.Concat(x, *rest, axis=axis) if rest else x
-    return x if keep else op.Squeeze(x, along)
+    return op.cast(x if keep else op.Squeeze(x, along), kind)
 
 
 def variance(
