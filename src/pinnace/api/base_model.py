@@ -27,8 +27,8 @@ from pinnace.errors import (
 from pinnace.machine.memory import private_memory, return_free_memory
 from pinnace.options import arguments
 from pinnace.options.arguments import check_timeout, check_type
+from pinnace.serving.base_pool import WorkerGroup
 from pinnace.serving.pool import WorkerPool
-from pinnace.serving.threads import WorkerGroup
 from pinnace.tensors.gears import limited
 from pinnace.tensors.inputs import Inputs, check_inputs
 from pinnace.tensors.resizing import check_resize, resized, shapes_to_build

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pinnace.errors import DataMismatchError, EngineError, ModelStateError, QueueFullError, warn
 from pinnace.machine.cores import bound
+from pinnace.serving.base_pool import BasePool, WorkerGroup
 from pinnace.serving.request import BlockingRequest, Request, timed_out
 from pinnace.serving.thread_pool import ThreadPool
-from pinnace.serving.threads import WorkerGroup, WorkerThreads
 from pinnace.serving.worker import Worker, elements
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ one.
 """
 
 
-class WorkerPool(WorkerThreads):
+class WorkerPool(BasePool):
     """`count` workers that run one executable, each with its own state.
 
     Among requests of one priority the first to come is the first to run.

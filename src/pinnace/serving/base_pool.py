@@ -35,7 +35,7 @@ class WorkerGroup(NamedTuple):
         return [kind(self.executable, binding, group) for binding in bindings]
 
 
-class WorkerThreads(ABC):
+class BasePool(ABC):
     """Workers of one or more groups, and the queue that threads serve with them: its own, or given `threads`.
 
     Who has a worker's lock runs on it. All else has the lock of `_changed`, which would add 5 % to a caller's
@@ -174,7 +174,7 @@ class WorkerThreads(ABC):
             self._freed, self._closed = True, self._closed or lost
 
 
-_pools: weakref.WeakSet[WorkerThreads] = weakref.WeakSet()
+_pools: weakref.WeakSet[BasePool] = weakref.WeakSet()
 
 
 @atexit.register

@@ -8,8 +8,8 @@ import pytest
 from tests.waiting import LIMIT
 
 from pinnace.errors import ModelStateError
+from pinnace.serving.base_pool import WorkerGroup
 from pinnace.serving.pool import WorkerPool
-from pinnace.serving.threads import WorkerGroup
 from pinnace.serving.worker import Worker
 
 
