@@ -181,6 +181,20 @@ def test_what_lacks_elements_inside_of_a_model_is_an_error(engine, what):
         execution.run([x, weights(1)])
 
 
+def test_an_offset_that_lacks_elements_is_an_error_in_each_run():
+    """onnxruntime's LayerNormalization takes one without memory, as the first run has it, for none at all."""
+    nodes = [*CUT[:2], node("Slice", ["b", "zero", "end", "zero"], ["cut"])]
+    nodes.append(node("LayerNormalization", ["x", "s", "cut"], ["y"]))
+    proto = model(nodes, {"x": ["n", 8], "b": ["k"], "size": ["m"]}, {"s": weights(8), **NUMBERS})
+    execution = build(proto, None, Target(threads=1), Settings()).execution()
+    x, b = weights((2, 8)), weights(8)
+    for _ in range(2):
+        with pytest.raises(errors.EngineError):
+            execution.run([x, b, weights(1)])
+    [expected] = ReferenceEvaluator(proto).run(None, {"x": x, "b": b, "size": weights(9)})
+    np.testing.assert_allclose(execution.run([x, b, weights(9)])[0], expected, rtol=1e-5)  # float32
+
+
 def test_nothing_found_is_no_error():
     nodes = [node("NonZero", ["x"], ["places"])]
     for name, begin, end in (("rows", "zero", "one"), ("columns", "one", "two")):

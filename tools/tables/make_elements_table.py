@@ -4,7 +4,8 @@ Usage: python -m tools.tables.make_elements_table                     (half an h
        python -m tools.tables.make_elements_table --graphs 2000       (tries models with the table, writes nothing)
 
 Each operator is called with each input empty in each dimension, alone and with the inputs that share the
-dimension, and with sizes of 0: the calls of ONNX's own tests, and random ones. A call is right if its result is
+dimension, and with sizes of 0: the calls of ONNX's own tests, and random ones; and with an input that a Slice in
+the model leaves empty, where kernels find no memory at all. A call is right if its result is
 that of ONNX's reference, if the result lacks elements and has a shape that ONNX's inference allows, or if it is an
 ordinary error, each time the same in memory full of other marks, with onnxruntime's arena and without. The table
 has, for each operator, the positions of the inputs that may lack elements; -1 stands for all further ones.
@@ -20,7 +21,7 @@ import json
 import os
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -77,12 +78,17 @@ def _table(engine: str, arguments: argparse.Namespace) -> dict[str, list[int]]:
             return
         agrees = not subject.has_reference or subject.judge(found.feed) == "right"
         (node,) = found.model.graph.node
-        for names, request in requests(found.feed):
+
+        def label(names: Collection[str]) -> tuple[str, list[int], int, bool]:
             places = [place for place, name in enumerate(node.input) if name in names]
-            yield (
-                (_name(node), places, len(node.input), agrees),
-                lambda request=request: subject.judge(request),
-            )
+            return _name(node), places, len(node.input), agrees
+
+        for names, request in requests(found.feed):
+            yield label(names), lambda request=request: subject.judge(request)
+        for name in [name for name, array in found.feed.items() if array.ndim]:
+            cut = calls.inside(found, frozenset([(name, 0)]))
+            if cut is not None and (within := _subject(cut[0], engine, False)) is not None:
+                yield label([name]), lambda w=within, r=cut[1]: w.judge(r)
 
     tried: dict[str, list[tuple[list[int], str]]] = defaultdict(list)
     inputs: Counter[str] = Counter()
