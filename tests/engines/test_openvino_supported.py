@@ -61,6 +61,8 @@ FORMS = [
      "w = Constant <value = int8[2,2] {1,2,3,4}> () k = Constant <value = float[2] {1.0,2.0}> () "
      "d = DequantizeLinear(w, k) e = Reshape(x, m) y = MatMul(e, d) m = Constant <value_ints = [8,2]> ()"),
     ("float[2,2,1,1] x", f"{QUANTIZED} y = ConvTranspose(d, d)", f"{QUANTIZED} y = ConvTranspose(d, x)"),
+    ("uint8[9] x, bool[9] c, int64[2] i", "y = Gather(x, i)",
+     "k = Constant <value = uint8[2] {1,2}> () y = Gather(k, i) z = Gather(c, i)"),
     (ROWS, f"{JOINED} y = QuantizeLinear(d, k)", f"{JOINED} t = Relu(d) y = QuantizeLinear(t, k)"),
     (ROWS,
      f"{JOINED} t = Mul(d, k) y = QuantizeLinear(t, k)",

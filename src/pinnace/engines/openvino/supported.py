@@ -126,7 +126,9 @@ _USES = (
     _Use("Pad", "mode pads value", _ALL, (1, 2, 3),
          lambda n, _: any(forms.pads_automatically(use.node) for use in n.outputs[0].uses())),
     _Use("DepthToSpace SpaceToDepth", "blocksize mode"),
-    _Use("Gather", "axis", _ALL),
+    _Use("Gather", "axis", _NUMBERS | {_T.BOOL}),
+    # It reads four bytes for each, so up to three behind the last one of a request.
+    _Use("Gather", "axis", _BYTES | forms.INTEGERS, wrong=lambda n, _: constant(n.inputs[0]) is None),
     _Use("GatherElements", "axis", _NUMBERS, wrong=lambda n, opset: not forms.indexes_all(n, opset)),
     _Use("ScatterND", fixed=(1,)),
     _Use("Trilu", "upper", fixed=(1,)),
