@@ -272,12 +272,18 @@ class WorkerPool(BasePool):
         with self._changed:
             if not self._waiting or not worker.taken():
                 return
-        with bound(worker.cores):
-            while batch := self._next(worker):
-                self._perform(worker, batch)
-                if self._threads.are_wanted_by_another(self):
-                    self._release(worker)
-                    return
+        if worker.cores:
+            with bound(worker.cores):
+                self._serve_on(worker)
+        else:
+            self._serve_on(worker)
+
+    def _serve_on(self, worker: Worker) -> None:
+        while batch := self._next(worker):
+            self._perform(worker, batch)
+            if self._threads.are_wanted_by_another(self):
+                self._release(worker)
+                return
 
     def _next(self, worker: Worker) -> list[Request]:
         """Return the next request, with those to be batched with it; [] once the worker is released."""

@@ -53,8 +53,11 @@ class ThreadPool:
 
     def serve(self, queue: Queue, worker: Worker) -> None:
         """Let a thread serve the queue with this worker; the caller's if the system cannot start one."""
+        turn = queue, worker
         with self._lock:
-            self._turns.append((queue, worker))
+            if turn in self._turns:
+                return
+            self._turns.append(turn)
             if len(self._threads) < queue.size:
                 self._start()
         if self._threads:
@@ -68,6 +71,8 @@ class ThreadPool:
 
     def are_wanted_by_another(self, queue: Queue) -> bool:
         """Return True if another queue that waits for a thread waits longer than this one."""
+        if not self._turns:
+            return False
         since = queue.waits_since()
         return any(other.waits_since() < since for other, _ in self._turns.copy())
 
@@ -86,7 +91,7 @@ class ThreadPool:
         with self._lock:
             if not self._turns:
                 return
-            turn = min(self._turns, key=lambda turn: turn[0].waits_since())
+            turn = self._turns[0] if len(self._turns) == 1 else min(self._turns, key=_waits_since)
             self._turns.remove(turn)
         queue, worker = turn
         queue.serve(worker)
@@ -99,6 +104,10 @@ class ThreadPool:
         """Wait for the end of the threads."""
         for thread in self._threads:
             thread.join()
+
+
+def _waits_since(turn: tuple[Queue, Worker]) -> int:
+    return turn[0].waits_since()
 
 
 _all: weakref.WeakSet[ThreadPool] = weakref.WeakSet()
