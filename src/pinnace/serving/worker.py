@@ -61,9 +61,9 @@ class Stoppable:
 
     def watched(self, is_wanted: Callable[[], bool], run: Callable[[], T]) -> T:
         """Return `run()`, which `stop_unwanted` ends early once `is_wanted()` is False."""
-        with self._stopping:
-            self._is_wanted = is_wanted
-        self.stop_unwanted()
+        self._is_wanted = is_wanted
+        if not is_wanted():  # given up before
+            self.stop_unwanted()
         try:
             return run()
         finally:
@@ -179,7 +179,8 @@ class Worker(Stoppable):
         """Run a request. Returns a function that passes the results to its caller."""
         began = perf_counter_ns()
         results = self.run(request.arrays, request.outputs, request.arrived, request)
-        self._note_quick(request.arrays, perf_counter_ns() - began)
+        if self.quick != math.inf:
+            self._note_quick(request.arrays, perf_counter_ns() - began)
         return partial(request.succeed, results)
 
     def _note_quick(self, arrays: Sequence[Array], taken: int) -> None:
