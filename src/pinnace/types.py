@@ -6,12 +6,13 @@ marked.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pinnace.shapes import Shape, Sizes, named
+from pinnace.shapes import Shape, Sizes, alternatives, named, written
 
 if TYPE_CHECKING:
     import numpy.typing as npt  # which takes 0.5 ms
@@ -137,6 +138,18 @@ class Port(NamedTuple):
     def dims(self, shape: Shape | None = None) -> str:
         """Return a shape as text, by default the port's own, with the names of free dimensions."""
         return named(self.shape if shape is None else shape, self.names)
+
+    def record(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        own = {"dtype": self.dtype.name, "format": self.format.name, "sizes": written(self.sizes)}
+        return {**self._asdict(), **own}
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Port:
+        """Return the port of a `record`. Raises KeyError, TypeError or ValueError."""
+        kind, layout = DataType[record["dtype"]], Format[record["format"]]
+        sizes = alternatives(record["sizes"])
+        return cls(record["name"], kind, tuple(record["shape"]), layout, sizes, tuple(record["names"]))
 
 
 class Interface(NamedTuple):

@@ -9,7 +9,7 @@ CACHES = (
 
 
 def test_each_cache_has_its_size_and_its_cores(monkeypatch, tmp_path):
-    monkeypatch.setattr(caches, "_CPU", tmp_path)
+    monkeypatch.setattr(caches, "CPUS", tmp_path)
     monkeypatch.setattr(caches, "allowed_cores", lambda: (2, 3))
     for index, facts in enumerate(CACHES):
         folder = tmp_path / "cpu2" / "cache" / f"index{index}"
@@ -20,5 +20,5 @@ def test_each_cache_has_its_size_and_its_cores(monkeypatch, tmp_path):
     assert list(map(str, caches.caches())) == [
         "L1d 48 KiB", "L1i 32 KiB", "L2 1 MiB", "L3 32 MiB for 5 cores",
     ]  # fmt: skip
-    monkeypatch.setattr(caches, "_CPU", tmp_path / "none")
+    monkeypatch.setattr(caches, "CPUS", tmp_path / "none")
     assert caches.caches() == []

@@ -31,7 +31,7 @@ def test_speed_is_read_from_the_system(tmp_path: Path, monkeypatch: pytest.Monke
         folder = tmp_path / f"cpu{core}" / "cpufreq"
         folder.mkdir(parents=True)
         (folder / "cpuinfo_max_freq").write_text(f"{frequency}\n")
-    monkeypatch.setattr(cores, "_CPU", tmp_path)
+    monkeypatch.setattr(cores, "CPUS", tmp_path)
     monkeypatch.setattr(cores, "allowed_cores", lambda: (0, 1, 2, 3))
     assert cores.cores_by_speed(fastest_first=True) == (1, 2, 0, 3)
     assert cores.cores_by_speed(fastest_first=False) == (3, 0, 1, 2)

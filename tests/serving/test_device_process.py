@@ -14,7 +14,7 @@ from tests.waiting import LIMIT, in_thread, until
 from pinnace.errors import EngineError
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
-from pinnace.serving.channel import Channel, Slot, decode_error, decode_ports
+from pinnace.serving.channel import Channel, Slot, decode_error
 from pinnace.serving.device_process import _check, _serve, _serve_stops, _SlotRunner, build_replica
 from pinnace.types import DataType, Port
 
@@ -153,8 +153,8 @@ def test_a_replica_describes_its_model():
     executable, told = build_replica(ADD, Target(threads=1), Settings())
     arrays = [np.ones((3, 4, 5), np.float32), np.full((3, 4, 5), 2, np.float32)]
     names = [port.name for port in ort.InferenceSession(ADD).get_inputs()]
-    assert [port.name for port in decode_ports(told["inputs"])] == names
-    assert [port.dtype for port in decode_ports(told["outputs"])] == [DataType.FLOAT32]
+    assert [Port.of_record(port).name for port in told["inputs"]] == names
+    assert [Port.of_record(port).dtype for port in told["outputs"]] == [DataType.FLOAT32]
     assert told["files"] == ADD.stat().st_size
     assert told["private"] > 0
     assert told["info"]["engine"]

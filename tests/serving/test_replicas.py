@@ -14,7 +14,6 @@ from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 from pinnace.serving import processes, ranks
 from pinnace.serving import replicas as module
-from pinnace.serving.channel import encode_ports
 from pinnace.serving.replicas import Replica, ReplicaLostError, ReplicaSet
 from pinnace.types import DataType, Port
 
@@ -43,7 +42,7 @@ class Stub(Replica):
             raise self.failures.pop(0)
         self.gone.clear()
         self.pid = 100 + self.starts
-        ports = encode_ports([Port("x", DataType.FLOAT32, (2,))])
+        ports = [Port("x", DataType.FLOAT32, (2,)).record()]
         facts = dict.fromkeys(module._FACTS, "") | {"file": "net.onnx"}
         return {"inputs": ports, "outputs": ports, "info": facts, "private": 10, "files": 7, "keeps": 1}
 

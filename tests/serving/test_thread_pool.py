@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -75,18 +76,12 @@ def test_workers_run_on_their_cores_in_shared_threads(threads):
     gate, seen = Gate(), []
     gate.open.release(1)
     compute = gate.compute
-    gate.compute = lambda *given: (seen.append(_cores()), compute(*given))[1]
-    core = min(_cores())
+    gate.compute = lambda *given: (seen.append(os.sched_getaffinity(0)), compute(*given))[1]
+    core = min(os.sched_getaffinity(0))
     pool = WorkerPool(gate, 1, [core], threads=threads)
     pool.submit(one(1), number).result(LIMIT)
     assert seen == [{core}]
     pool.close()
-
-
-def _cores():
-    import os
-
-    return os.sched_getaffinity(0)
 
 
 def test_callers_serve_the_queue_if_the_system_starts_no_thread(threads, monkeypatch):

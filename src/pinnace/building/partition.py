@@ -13,7 +13,7 @@ from pinnace.cache.entry import PLAN, Damaged, Entry
 from pinnace.cache.folder import Record
 from pinnace.distributed.plan import Collective, Partition, Plan, RankPart, Segment, Step
 from pinnace.engines.protocol import Compiled, Executable
-from pinnace.types import Interface
+from pinnace.types import Interface, Port
 
 if TYPE_CHECKING:  # loading needs no compiler
     from pinnace.lowering.graph import Compilable
@@ -70,8 +70,8 @@ def load(entry: Entry, name: str, load_segment: Callable[[Compiled, Path], Execu
 def _as_json(step: Step) -> Record:
     if isinstance(step, Segment):
         return {"segment": entries.interface_record(step.ports)}
-    ports = {"takes": map(entries.port_record, step.takes), "gives": map(entries.port_record, step.gives)}
-    return {"collective": asdict(step) | {name: list(records) for name, records in ports.items()}}
+    takes, gives = ([port.record() for port in ports] for ports in (step.takes, step.gives))
+    return {"collective": asdict(step) | {"takes": takes, "gives": gives}}
 
 
 def _step(record: Record) -> Step:
@@ -79,5 +79,5 @@ def _step(record: Record) -> Step:
         return Segment(entries.interface(record["segment"]))
     items = record["collective"].items()
     fields: Record = {name: tuple(v) if isinstance(v, list) else v for name, v in items}
-    fields |= {name: tuple(map(entries.port, fields[name])) for name in ("takes", "gives")}
+    fields |= {name: tuple(map(Port.of_record, fields[name])) for name in ("takes", "gives")}
     return Collective(**fields)

@@ -25,8 +25,7 @@ import numpy as np
 from pinnace.cache.folder import Record, check_owner, sealed, unsealed
 from pinnace.engines.protocol import TENSORS, Compiled, FileWeight
 from pinnace.machine.cgroup import lies_in_memory
-from pinnace.shapes import alternatives, written
-from pinnace.types import Array, DataType, Format, Interface, Port
+from pinnace.types import Array, DataType, Interface, Port
 from pinnace.weights.digest import digest_of_file
 
 _META, _STAMP, _STATE = "meta.json", "stamp.json", "state"
@@ -200,35 +199,18 @@ def boot() -> str:
 
 def interface_record(ports: Interface) -> Record:
     """Return an interface as JSON values."""
-    inputs, outputs = map(port_record, ports.inputs), map(port_record, ports.outputs)
-    return {**ports._asdict(), "inputs": list(inputs), "outputs": list(outputs)}
-
-
-def port_record(port: Port) -> Record:
-    """Return a port as JSON values."""
-    return {
-        **port._asdict(),
-        "dtype": port.dtype.name,
-        "format": port.format.name,
-        "sizes": written(port.sizes),
-    }
+    inputs, outputs = ([port.record() for port in some] for some in (ports.inputs, ports.outputs))
+    return {**ports._asdict(), "inputs": inputs, "outputs": outputs}
 
 
 def interface(record: Record) -> Interface:
     """Inverse of `interface_record`. Raises KeyError, TypeError or ValueError."""
     return Interface(
-        inputs=tuple(map(port, record["inputs"])),
-        outputs=tuple(map(port, record["outputs"])),
+        inputs=tuple(map(Port.of_record, record["inputs"])),
+        outputs=tuple(map(Port.of_record, record["outputs"])),
         states=tuple((before, after) for before, after in record["states"]),
         info=record["info"],
     )
-
-
-def port(record: Record) -> Port:
-    """Inverse of `port_record`. Raises as `interface` does."""
-    kind, layout = DataType[record["dtype"]], Format[record["format"]]
-    sizes = alternatives(record["sizes"])
-    return Port(record["name"], kind, tuple(record["shape"]), layout, sizes, tuple(record["names"]))
 
 
 def _first_state(folder: Path, record: list[Any]) -> Iterator[Array]:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
-from pinnace.machine.cores import allowed_cores, parse_cores
-
-_CPU = Path("/sys/devices/system/cpu")
+from pinnace.machine.cores import CPUS, allowed_cores, parse_cores
 
 
 @dataclass(frozen=True)
@@ -32,7 +29,7 @@ class Cache:
 def caches() -> list[Cache]:
     """Return the caches, the nearest first; [] if sysfs does not tell."""
     found = []
-    for folder in sorted((_CPU / f"cpu{allowed_cores()[0]}" / "cache").glob("index[0-9]*")):
+    for folder in sorted((CPUS / f"cpu{allowed_cores()[0]}" / "cache").glob("index[0-9]*")):
         try:
             level, kind, size, cores = (
                 (folder / name).read_text().strip() for name in ("level", "type", "size", "shared_cpu_list")

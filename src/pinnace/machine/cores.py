@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pinnace.machine.cgroup import cpu_quota
 
-_CPU = Path("/sys/devices/system/cpu")
+CPUS = Path("/sys/devices/system/cpu")
 _NODES = Path("/sys/devices/system/node")
 
 
@@ -83,6 +83,6 @@ def parse_cores(text: str) -> list[int]:
 def _max_frequency(core: int) -> int:
     """Return the maximum frequency in kHz; 0 if unknown, as in most virtual machines."""
     try:
-        return int((_CPU / f"cpu{core}/cpufreq/cpuinfo_max_freq").read_text())
+        return int((CPUS / f"cpu{core}/cpufreq/cpuinfo_max_freq").read_text())
     except (OSError, ValueError):
         return 0

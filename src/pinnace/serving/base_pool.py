@@ -16,9 +16,8 @@ from typing import NamedTuple
 from pinnace.engines.forks import renewed_by_forks
 from pinnace.engines.protocol import Executable
 from pinnace.errors import ModelStateError
-from pinnace.serving import thread_pool
 from pinnace.serving.request import Request
-from pinnace.serving.thread_pool import ThreadPool
+from pinnace.serving.thread_pool import ThreadPool, end_all
 from pinnace.serving.worker import Worker
 
 
@@ -185,4 +184,4 @@ def _close_all() -> None:
             pool.stop_for_good()
     for pool in list(_pools):
         pool.close()
-    thread_pool.end_all()
+    end_all()

@@ -19,8 +19,7 @@ from pinnace import errors
 from pinnace.engines.forks import renewed_by_forks
 from pinnace.errors import EngineError, PinnaceError, UnsupportedModelError, UnsupportedPrimitive
 from pinnace.machine.cgroup import usable_memory
-from pinnace.shapes import alternatives, written
-from pinnace.types import Array, DataType, Format, Port
+from pinnace.types import Array
 
 Message = dict[str, Any]
 Shapes = Sequence[Sequence[int]]
@@ -123,19 +122,6 @@ class Slot:
     def descriptors(self) -> tuple[int, int]:
         """The file descriptors from which another process makes the same slot."""
         return self.inputs.descriptor, self.outputs.descriptor
-
-
-def encode_ports(ports: Sequence[Port]) -> list[list[object]]:
-    return [
-        [p.name, p.dtype.name, list(p.shape), p.format.name, written(p.sizes), list(p.names)] for p in ports
-    ]
-
-
-def decode_ports(encoded: Sequence[Sequence[Any]]) -> tuple[Port, ...]:
-    return tuple(
-        Port(name, DataType[dtype], tuple(shape), Format[layout], alternatives(sizes), tuple(names))
-        for name, dtype, shape, layout, sizes, names in encoded
-    )
 
 
 def encode_error(error: BaseException) -> Message:

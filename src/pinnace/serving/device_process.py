@@ -17,7 +17,7 @@ from pinnace.machine.cores import bound
 from pinnace.machine.memory import end_first, private_memory
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
-from pinnace.serving.channel import Channel, Message, Slot, encode_error, encode_ports
+from pinnace.serving.channel import Channel, Message, Slot, encode_error
 from pinnace.serving.worker import Stoppable
 from pinnace.shapes import is_free
 from pinnace.types import Array, Port
@@ -59,7 +59,10 @@ def build_replica(
         os.sched_setaffinity(0, target.cores)  # keep all threads of a simulated device on its cores
     built = build(open_model(model, None, target, settings))
     executable = built.executable
-    ports = {"inputs": encode_ports(executable.inputs), "outputs": encode_ports(executable.outputs)}
+    ports = {
+        "inputs": [port.record() for port in executable.inputs],
+        "outputs": [port.record() for port in executable.outputs],
+    }
     memory = {"private": private_memory(), "files": built.spec.source.size}
     return executable, {**ports, **memory, "info": {**built.facts, **executable.info}}
 

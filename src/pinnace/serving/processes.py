@@ -24,7 +24,7 @@ from pinnace.errors import DeviceUnavailableError, EngineError
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 from pinnace.serving.batching import Batching
-from pinnace.serving.channel import Channel, DTypes, Message, Slot, decode_error, decode_ports
+from pinnace.serving.channel import Channel, DTypes, Message, Slot, decode_error
 from pinnace.serving.replicas import (
     Replica,
     ReplicaExecution,
@@ -34,7 +34,7 @@ from pinnace.serving.replicas import (
     T,
     Take,
 )
-from pinnace.types import Array
+from pinnace.types import Array, Port
 
 SLOTS = 2
 _ROOT = Path(__file__).parents[2]
@@ -76,8 +76,8 @@ class ProcessReplica(Replica):
                 raise DeviceUnavailableError(f"{died} before it was ready{': ' * bool(output)}{output}")
         if written and sys.stderr is not None:
             print(written, end="", file=sys.stderr)  # what comes later goes to stderr directly
-        self._inputs: DTypes = [port.dtype.to_numpy() for port in decode_ports(message["inputs"])]
-        self._outputs: DTypes = [port.dtype.to_numpy() for port in decode_ports(message["outputs"])]
+        self._inputs: DTypes = _dtypes(message["inputs"])
+        self._outputs: DTypes = _dtypes(message["outputs"])
         return message
 
     def _first_message(self, printed: IO[bytes]) -> Message | None:
@@ -223,6 +223,10 @@ def workers(
     """
     each = [one._replace(parallel_requests=1) for one in targets for _ in range(one.parallel_requests)]
     return ReplicaWorkerPool(ReplicaSet(processes(model, each, settings), tries=1), limit, batching)
+
+
+def _dtypes(records: Sequence[Message]) -> DTypes:
+    return [Port.of_record(record).dtype.to_numpy() for record in records]
 
 
 def _text(printed: IO[bytes]) -> str:

@@ -21,11 +21,11 @@ from pinnace.engines.steps import Step
 from pinnace.errors import DeviceUnavailableError, EngineError, ModelStateError, PinnaceError
 from pinnace.log import INFO, WARNING, Log
 from pinnace.serving.batching import Batching
-from pinnace.serving.channel import Message, decode_ports
+from pinnace.serving.channel import Message
 from pinnace.serving.pool import WorkerPool
 from pinnace.serving.splitting import RequestPart
 from pinnace.serving.worker import Worker
-from pinnace.types import Array
+from pinnace.types import Array, Port
 
 T = TypeVar("T")
 _log = Log("pinnace.serving")
@@ -127,8 +127,7 @@ class ReplicaSet:
             self.close()
             raise
         self.inputs, self.outputs = (
-            decode_ports(self._description["inputs"]),
-            decode_ports(self._description["outputs"]),
+            tuple(map(Port.of_record, self._description[name])) for name in ("inputs", "outputs")
         )
         self.info = self._description["info"]
         self.keeps: int = self._description.get("keeps", 0)

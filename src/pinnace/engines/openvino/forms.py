@@ -146,18 +146,9 @@ def may_be_activated(pool: ir.Node) -> bool:
     OpenVINO computes the activation behind such a MaxPool in the convolution, before the pool; only for a
     function that grows everywhere that is the same. What is farther than FAR values takes the safe way.
     """
-    if not _is_of_convolution(pool.inputs[0]):
-        return False
-    todo = [pool.outputs[0]]
-    for _ in range(FAR):
-        if not todo:
-            return False
-        for reader in {use.node for use in todo.pop().uses()} - {pool}:
-            if reader.op_type in _GROWING:
-                todo += reader.outputs
-            elif reader.op_type not in _NEVER_ACTIVATED:
-                return True
-    return True
+    return _is_of_convolution(pool.inputs[0]) and _is_followed(
+        pool, lambda operator: operator not in (*_GROWING, *_NEVER_ACTIVATED), _NEVER_ACTIVATED
+    )
 
 
 _GROWING = ("Clip", "Concat", "Flatten", "Identity", "Reshape", "Sigmoid", "Tanh", "Transpose")
@@ -172,11 +163,14 @@ def _is_of_convolution(value: ir.Value | None) -> bool:
         maker = made_by(value, "BatchNormalization", "Conv", *_SCALING)
         if maker is None or maker.op_type == "Conv":
             return maker is not None
-        computed = [x for x in maker.inputs if x is not None and constant(x) is None]
-        if len(computed) != 1:
-            return False
-        value = computed[0]
+        value = _only_computed(maker)
     return True
+
+
+def _only_computed(node: ir.Node) -> ir.Value | None:
+    """Return the only input that is not constant; None if there are others."""
+    computed = [x for x in node.inputs if x is not None and constant(x) is None]
+    return computed[0] if len(computed) == 1 else None
 
 
 def pads_automatically(node: ir.Node) -> bool:
@@ -268,24 +262,24 @@ def is_rounded_behind(node: ir.Node) -> bool:
     """
     if constant(node.inputs[0]) is not None:
         return False
-    return _is_followed(node, ("AveragePool", "Clip"), (*_PRODUCTS, "QuantizeLinear"))
+    return _is_followed(node, ("AveragePool", "Clip").__contains__, (*_PRODUCTS, "QuantizeLinear"))
 
 
 def is_quantized(reduction: ir.Node) -> bool:
     """Return True if the result is quantized, up to a product: OpenVINO reduces the bytes, and is wrong."""
     graph = reduction.graph
     quantizes = graph is not None and any(node.op_type == "QuantizeLinear" for node in graph)
-    return quantizes and _is_followed(reduction, ("QuantizeLinear",), _PRODUCTS)
+    return quantizes and _is_followed(reduction, "QuantizeLinear".__eq__, _PRODUCTS)
 
 
-def _is_followed(node: ir.Node, wanted: Collection[str], ends: Collection[str]) -> bool:
-    """Return True if one of the operators `wanted` follows a node before those in which a search `ends`."""
+def _is_followed(node: ir.Node, is_wanted: Callable[[str], bool], ends: Collection[str]) -> bool:
+    """Return True if an operator that `is_wanted` follows a node before those in which a search `ends`."""
     todo = [node.outputs[0]]
     for _ in range(FAR):
         if not todo:
             return False
         for reader in {use.node for use in todo.pop().uses()}:
-            if reader.op_type in wanted:
+            if is_wanted(reader.op_type):
                 return True
             if reader.op_type not in ends:
                 todo += reader.outputs
@@ -382,14 +376,11 @@ def is_joined_and_quantized_twice(step: ir.Node) -> bool:
         maker = None if value is None else value.producer()
         if maker is None or maker.op_type == "Concat":
             return maker is not None and is_second
-        computed = [x for x in maker.inputs if x is not None and constant(x) is None]
-        if len(computed) != 1:
-            return False
         if maker.op_type == "QuantizeLinear":
             is_second = True
         elif not is_second and maker.op_type not in _SCALING:
             return False
-        value = computed[0]
+        value = _only_computed(maker)
     return True
 
 
