@@ -78,10 +78,6 @@ def candidates(
         return _ordered(packed, plain, "openvino computes in 16 bits")
     if facts.in_bytes and sums_of_bytes_overflow():
         return [lean._replace(why="by rule: its sums of integers are exact on this CPU")]
-    if facts.read_weights and threads > 1 and not facts.in_bytes:
-        # Two threads, a Xeon with AMX: products of 1 and 4 rows 1.5 to 2.8, a step of GPT-2 1.5; an EPYC 1.3.
-        # A measurement on one thread would not tell.
-        return [lean._replace(why="by rule: several threads read the weights of few rows faster there")]
     if reason := facts.for_openvino(features()):
         return _ordered(packed, lean, reason)
     return _ordered(lean, packed, "no operators for which openvino is known to be faster here")
