@@ -6,6 +6,9 @@ Expected values here are numpy's.
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import warnings
 
@@ -35,6 +38,22 @@ W = RANDOM.standard_normal((64, 64)).astype(np.float32)
 X = RANDOM.standard_normal((3, 64)).astype(np.float32)
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}  # sums of 64 products in float32, in orders of their own
 ON_OPENVINO = Target(threads=1, provider="openvino")
+
+
+def test_openvino_reports_nothing_to_its_maker(tmp_path):
+    """Imported by itself it writes ~/intel, and sends an event; what others do with the package still works."""
+    done = subprocess.run(
+        [sys.executable, "-c", """
+import sys
+import pinnace.engines.openvino.engine
+from openvino.tools import ovc
+print(ovc.telemetry_utils.tm.__name__, "openvino_telemetry" in sys.modules)
+import openvino_telemetry
+"""],
+        env=os.environ | {"HOME": str(tmp_path)}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "openvino.tools.ovc.telemetry_stub False\n"
+    assert list(tmp_path.iterdir()) == []
 
 
 def model(nodes, inputs, outputs, weights=(), kind=TensorProto.FLOAT):

@@ -83,11 +83,13 @@ def test_large_products_of_many_rows_run_on_openvino_with_avx512(there):
         ((64, 1, 3, 3), 64, "onnxruntime"),
         ((64, 16, 3, 3), 4, "onnxruntime"),
         ((64, 8, 3, 3), 8, "openvino with avx512f"),
+        ((48, 24, 3, 3), 2, "openvino with avx512f"),
+        ((96, 48, 3, 3), 2, "onnxruntime"),
         ((8, 8, 3, 3, 3), 1, "openvino"),
         ((16, 16, 1, 1, 1), 1, "onnxruntime"),
     ],
 )
-def test_convolutions_run_on_openvino_in_narrow_groups_and_three_dimensions(there, kernel, groups, engine):
+def test_convolutions_run_on_openvino_in_groups_without_whole_blocks_and_in_three_dimensions(there, kernel, groups, engine):
     if engine.partition(" with ")[2] and not {"avx512f"} & there:
         engine = "onnxruntime"
     assert chosen(convolutions(kernel, groups))[0] == engine.partition(" ")[0]
@@ -142,12 +144,17 @@ def test_an_engine_that_the_context_names_is_the_only_candidate(there):
         assert (only.provider, only.why) == (name, "")
 
 
-def test_channels_that_fill_no_blocks_and_silu_decide_with_avx512(there):
+def test_channels_that_fill_no_blocks_decide_with_avx512(there):
     wide = "avx512f" in there
     assert chosen(convolutions((72, 72, 3, 3)))[0] == ("openvino" if wide else "onnxruntime")
+
+
+@pytest.mark.parametrize(("features", "engine"), [((), "onnxruntime"), (("amx_bf16",), "openvino")])
+def test_transformers_with_silu_run_on_openvino_with_amx_only(features, engine, monkeypatch):
+    on(monkeypatch, "avx2", "avx512f", *features)
     nodes = "e = Gather(table, ids) a = MatMul(e, w) s = Sigmoid(a) y = Mul(a, s)"
     graph = graph_of("int64[1,128] ids", nodes, table=(9, 1024), w=(1024, 1024))
-    assert chosen(graph)[0] == "onnxruntime"
+    assert chosen(graph)[0] == engine
 
 
 def is_small(inputs: str, nodes: str, **weights: tuple[int, ...]) -> bool:
@@ -222,7 +229,7 @@ WHOLE, PATCHES = (64, 64, 3, 3, 1), (64, 3, 16, 16, 1)
 @pytest.mark.parametrize(
     ("kernels", "engine"),
     [
-        ([WHOLE] * 3 + [(64, 8, 3, 3, 8)], "onnxruntime"),  # a quarter is in narrow groups
+        ([WHOLE] * 3 + [(64, 8, 3, 3, 8)], "onnxruntime"),  # a quarter is in such groups
         ([WHOLE] * 2 + [(64, 8, 3, 3, 8)], "openvino"),
         ([(64, 15, 3, 3, 4)], "openvino"),
         ([(64, 2, 3, 3, 32)], "openvino"),

@@ -18,7 +18,7 @@ import numpy as np
 from tests.requests.mutate import Feed
 from tests.requests.trial import LOOPS, Progress, Tally
 
-SECONDS = 20  # of computing, before a case counts as one that never ends
+SECONDS = 20  # of computing, before a build or a request counts as one that never ends
 _MEMORY = 3 << 30
 _BATCH = 40
 
@@ -65,6 +65,7 @@ def _ended(code: int, at: mmap.mmap, output: str) -> Tally:
 
 def _child(numbers: range, trial: Trial, out: IO[str], log: IO[str], at: mmap.mmap) -> None:
     def say(name: str, request: Feed) -> None:
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)  # its default action ends the process
         line = name.encode()[:1000] + b"\n"
         at[: len(line)] = line
 
@@ -75,7 +76,7 @@ def _child(numbers: range, trial: Trial, out: IO[str], log: IO[str], at: mmap.mm
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     np.seterr(all="ignore")
     for number in numbers:
-        signal.setitimer(signal.ITIMER_PROF, SECONDS)  # its default action ends the process
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
         try:
             tally = trial(number, say)
         except Exception:  # a mistake of ours, here or in Pinnace

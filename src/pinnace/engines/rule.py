@@ -37,11 +37,12 @@ _FEW_ROWS = 4
 
 _BLOCK, _COLORS = 16, 4
 """Channels of a block of onnxruntime's convolutions. Those in groups of 4 and 8 channels take 0.65 and 0.44,
-and 0.92 and 0.84 between 1x1 convolutions, as in ResNeXt; those in groups of 16 to 64 take 0.95 to 1.10."""
+and 0.92 and 0.84 between 1x1 convolutions, as in ResNeXt; those in groups of 16, 32 and 64 take 0.95 to 1.10.
+RegNets with groups of 24 and 40 channels take 0.74 and 0.80 (a Xeon with AMX), and 0.91; one with 48 1.02."""
 
 _SOME = 0.25
-"""The part of the convolutions that must be in narrow groups: a third is in ResNeXt. RegNetZ has 0.19, and
-takes 1.09."""
+"""The part of the convolutions that must be in groups that fill no whole blocks: a third is in ResNeXt.
+RegNetZ has 0.19, and takes 1.09."""
 
 _MOST = 0.8
 """The part of the convolutions' weights that must be of channels that fill no whole blocks. A pruned
@@ -96,7 +97,7 @@ class _Multiplications:
             value.shape is not None and all(isinstance(size, int) for size in value.shape)
             for value in graph.inputs
         )
-        self._convolutions = self._volumes = self._narrow = self._products = self._integers = 0
+        self._convolutions = self._volumes = self._broken = self._products = self._integers = 0
         self._kernels = self._odd = self._weights = self._sigmoids = self._controls = 0
         for node in nodes(graph):
             self._count(node)
@@ -113,7 +114,7 @@ class _Multiplications:
                 odd = any(channels % _BLOCK for channels in kernel[:2] if channels > _COLORS)
                 self._kernels += math.prod(kernel)
                 self._odd += odd * math.prod(kernel)
-            self._narrow += groups > 1 and len(kernel) > 1 and 1 < kernel[1] < _BLOCK
+            self._broken += groups > 1 and len(kernel) > 1 and kernel[1] > 1 and kernel[1] % _BLOCK > 0
             self._integers += _is_of_integers(node)
         elif node.op_type in ("MatMul", "Gemm"):
             weight = _dequantized(node.inputs[1])
@@ -156,15 +157,17 @@ class _Multiplications:
         if "avx512f" not in there:
             # With AVX2, 43 networks take 1.07, and above 1 ms but three (0.56, 0.76, 0.84) at least 0.92.
             return ""
-        if self._narrow > _SOME * self._convolutions:
-            return "convolutions in narrow groups"
+        if self._broken > _SOME * self._convolutions:
+            return "convolutions in groups that fill no whole blocks"
         if self._odd > _MOST * self._kernels:
             return "convolutions whose channels fill no whole blocks"
         rows = self._rows if not self._convolutions else max(1, self._rows // _PATCH)
-        plain = self._convolutions <= _FEW_CONVOLUTIONS and not self._sigmoids
-        if plain and self._weights * rows > _LARGE and (rows > _FEW_ROWS or "amx_bf16" not in there):
+        amx = "amx_bf16" in there
+        plain = self._convolutions <= _FEW_CONVOLUTIONS and (amx or not self._sigmoids)
+        if plain and self._weights * rows > _LARGE and (rows > _FEW_ROWS or not amx):
             # BitNet 0.88, a step of GPT-2 0.89 (a Xeon with AMX: 1.04), ViT 0.93, PiT 0.94, BEiT 0.95,
-            # BERT-base 0.98 (0.92), mT5 0.99. With SiLU: Granite 0.92, GLM 1.01, Cohere2 1.07, EVA-02 1.14.
+            # BERT-base 0.98 (0.92), mT5 0.99. With SiLU: Granite 0.92, GLM 1.01, Cohere2 1.07, EVA-02 1.14;
+            # with AMX: Phi-3 0.82, Mistral 0.87, StableLM 0.98.
             # With more convolutions: CoaT-Lite 0.75, TinyViT 1.00, MambaOut 1.19, ConvNeXt 1.25.
             return "a transformer"
         return ""
