@@ -204,6 +204,8 @@ def test_each_request_has_its_threads_and_no_activation_is_rounded(threads, requ
 
 POOLED = "o = Conv(x, w) i = Mul(o, one) p = MaxPool <kernel_shape = [3]> (i)"
 
+QUANTIZED = "q = QuantizeLinear(x, half, zero) d = DequantizeLinear(q, half, zero)"
+
 
 @pytest.mark.parametrize(
     ("opset", "body"),
@@ -230,6 +232,9 @@ POOLED = "o = Conv(x, w) i = Mul(o, one) p = MaxPool <kernel_shape = [3]> (i)"
         (21, "q = QuantizeLinear(x, half, zero) d = DequantizeLinear(q, half, zero) "
              "v = QuantizeLinear(w, half, zero) f = DequantizeLinear(v, half, zero) o = ConvTranspose(d, f) "
              "p = QuantizeLinear(o, half, zero) y = DequantizeLinear(p, half, zero)"),
+        (17, f"{QUANTIZED} b = BatchNormalization(x, k, k, k, k) m = GlobalAveragePool(b) y = Add(m, d)"),
+        (17, f"{QUANTIZED} a = Mul(x, c) r = Relu(a) m = ReduceMean <axes = [2]> (r) y = Add(m, d)"),
+        (17, f"{QUANTIZED} a = Add(x, c) l = Constant <value_ints = [2]> () m = ReduceSum(a, l) y = Add(m, d)"),
         (17, f"{POOLED} y = Abs(p)"),
         (17, f"{POOLED} e = Sigmoid(p) y = Mul(p, e)"),
         (17, f"{POOLED} t = Tanh(p) y = LeakyRelu <alpha = -0.5> (t)"),

@@ -227,7 +227,32 @@ def _feeds_vectors(node: ir.Node, opset: int) -> bool:
         outer = any(value is not None for value in node.inputs[1:])
     else:
         outer = [axis % 3 for axis in axes] in ([0], [2])
-    return outer and _any_behind(node, _is_vector)
+    return outer and (_any_behind(node, _is_vector) or (_quantizes(node.graph) and _is_scaled_before(node)))
+
+
+def _is_scaled_before(node: ir.Node) -> bool:
+    """Return True if constants of several elements precede a node, up to a product, but along the last axis.
+
+    In a graph that quantizes anything, OpenVINO computes them behind a reduction.
+    """
+    todo = [node.inputs[0]]
+    for _ in range(FAR):
+        if not todo:
+            return False
+        value = todo.pop()
+        made = None if value is None else value.producer()
+        if made is None or made.op_type in _PRODUCTS:
+            continue
+        for x in made.inputs:
+            if x is None or constant(x) is None:
+                todo.append(x)
+            elif _is_vector(x) and not (made.op_type in _SCALING and len(x.shape or ()) == 1):
+                return True
+    return bool(todo)
+
+
+def _quantizes(graph: ir.Graph | ir.Function | None) -> bool:
+    return graph is not None and any(node.op_type == "QuantizeLinear" for node in graph)
 
 
 def _is_vector(value: ir.Value) -> bool:
@@ -267,9 +292,7 @@ def is_rounded_behind(node: ir.Node) -> bool:
 
 def is_quantized(reduction: ir.Node) -> bool:
     """Return True if the result is quantized, up to a product: OpenVINO reduces the bytes, and is wrong."""
-    graph = reduction.graph
-    quantizes = graph is not None and any(node.op_type == "QuantizeLinear" for node in graph)
-    return quantizes and _is_followed(reduction, "QuantizeLinear".__eq__, _PRODUCTS)
+    return _quantizes(reduction.graph) and _is_followed(reduction, "QuantizeLinear".__eq__, _PRODUCTS)
 
 
 def _is_followed(node: ir.Node, is_wanted: Callable[[str], bool], ends: Collection[str]) -> bool:
