@@ -432,6 +432,8 @@ BRANCHES = (
         ("y = Div(flat, x)", {"DivMulFusion"}),
         ("i = Div(one, k) y = Cast <to = 1> (i)", {"DivMulFusion"}),
         ("i = Div(step, x) y = Mul(x, i)", {"SimplifiedLayerNormFusion"}),  # the shape of i is not known
+        ("y = If (c) <then_branch = t () => (a) { i = Div(flat, flat) a = Mul(x, i) }, "
+         "else_branch = e () => (b) { b = Abs(x) }>", DEEP | {"DivMulFusion"}),
         ("i = Div(step, x) n = Neg(i) y = Mul(x, n)", set()),
         ("y = Max(x, deep)", set()),
         ("y = Mul(x, flat)", set()),

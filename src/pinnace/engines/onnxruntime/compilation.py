@@ -30,6 +30,7 @@ from pinnace.engines.onnxruntime.session import (
 from pinnace.errors import DeviceUnavailableError, EngineError, LackingKernelsError
 from pinnace.graph.constants import constant
 from pinnace.graph.failures import Unsupported
+from pinnace.graph.inference import infer
 from pinnace.graph.matching import dequantizing, made_by
 from pinnace.graph.scales import FAR, is_dequantized
 from pinnace.graph.walk import nodes
@@ -218,8 +219,25 @@ def _adds_dimensions(every: list[ir.Node]) -> bool:
 
 def _scales_vectors(every: list[ir.Node]) -> bool:
     """SimplifiedLayerNormFusion takes a quotient of one dimension for its own scale."""
+    return any(quotient.shape is None or len(quotient.shape) < 2 for quotient in _scaled_quotients(every))
+
+
+def _scales_vectors_inside(every: list[ir.Node]) -> bool:
+    """LayerNormFusion does so too; in a nested graph only the run says so.
+
+    What may have more dimensions is fused: the decoders of transformers are in branches.
+    """
+    main = every[-1].graph
+    assert isinstance(main, ir.Graph)
+    inside = [*_scaled_quotients([node for node in every if node.graph is not main])]
+    for quotient in inside:
+        infer(quotient, main.opset_imports[""])
+    return any(quotient.shape is not None and len(quotient.shape) < 2 for quotient in inside)
+
+
+def _scaled_quotients(every: list[ir.Node]) -> Iterator[ir.Value]:
     read = (x for n in every if n.op_type == "Mul" for x in n.inputs)
-    return any(made_by(x, "Div") and (x.shape is None or len(x.shape) < 2) for x in read if x is not None)
+    return (x for x in read if x is not None and made_by(x, "Div"))
 
 
 def _inverts_more_than_numbers(every: list[ir.Node]) -> bool:
@@ -304,6 +322,7 @@ _WRONG: dict[tuple[str, ...], Callable[[list[ir.Node]], bool]] = {
     ("Pad_Fusion",): _pads_before_pools,
     ("LayerNormFusionL1", "LayerNormFusionL2", "SimplifiedLayerNormFusion"): _adds_dimensions,
     ("SimplifiedLayerNormFusion",): _scales_vectors,
+    ("LayerNormFusionL1", "LayerNormFusionL2"): _scales_vectors_inside,
     ("DivMulFusion",): _inverts_more_than_numbers,
     ("GemmTransposeFusion",): _returns_read_products,
     ("ConvAddActivationFusion",): _returns_read_images,
