@@ -251,9 +251,11 @@ def test_a_process_that_ends_or_forks_meanwhile_leaves_nothing_behind(cache, pro
             os._exit(int(y.shape != (1, 512)))
         assert os.waitpid(child, 0)[1] == 0
     """
+    quiet = ("-W", "ignore:This process:DeprecationWarning")  # from Python 3.12 on
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script), str(product[0])], capture_output=True, timeout=120
-    )
+        [sys.executable, *quiet, "-c", textwrap.dedent(script), str(product[0])],
+        capture_output=True, timeout=120,
+    )  # fmt: skip
     assert (done.returncode, done.stderr.decode()) == (0, "")
     assert predict(product[0]) == close_to(product[1])  # whatever the helper has left
 

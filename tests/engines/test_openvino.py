@@ -41,7 +41,7 @@ ON_OPENVINO = Target(threads=1, provider="openvino")
 
 
 def test_openvino_reports_nothing_to_its_maker(tmp_path):
-    """Imported by itself it writes ~/intel, and sends an event; what others do with the package still works."""
+    """Its own import writes ~/intel, and sends an event; what others do with the package still works."""
     done = subprocess.run(
         [sys.executable, "-c", """
 import sys

@@ -234,7 +234,8 @@ QUANTIZED = "q = QuantizeLinear(x, half, zero) d = DequantizeLinear(q, half, zer
              "p = QuantizeLinear(o, half, zero) y = DequantizeLinear(p, half, zero)"),
         (17, f"{QUANTIZED} b = BatchNormalization(x, k, k, k, k) m = GlobalAveragePool(b) y = Add(m, d)"),
         (17, f"{QUANTIZED} a = Mul(x, c) r = Relu(a) m = ReduceMean <axes = [2]> (r) y = Add(m, d)"),
-        (17, f"{QUANTIZED} a = Add(x, c) l = Constant <value_ints = [2]> () m = ReduceSum(a, l) y = Add(m, d)"),
+        (17, f"{QUANTIZED} a = Add(x, c) l = Constant <value_ints = [2]> () m = ReduceSum(a, l) "
+             "y = Add(m, d)"),
         (17, f"{POOLED} y = Abs(p)"),
         (17, f"{POOLED} e = Sigmoid(p) y = Mul(p, e)"),
         (17, f"{POOLED} t = Tanh(p) y = LeakyRelu <alpha = -0.5> (t)"),

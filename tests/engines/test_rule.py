@@ -89,7 +89,7 @@ def test_large_products_of_many_rows_run_on_openvino_with_avx512(there):
         ((16, 16, 1, 1, 1), 1, "onnxruntime"),
     ],
 )
-def test_convolutions_run_on_openvino_in_groups_without_whole_blocks_and_in_three_dimensions(there, kernel, groups, engine):
+def test_convolutions_in_broken_blocks_and_three_dimensions_run_on_openvino(there, kernel, groups, engine):
     if engine.partition(" with ")[2] and not {"avx512f"} & there:
         engine = "onnxruntime"
     assert chosen(convolutions(kernel, groups))[0] == engine.partition(" ")[0]
