@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,8 @@ from numpy.random import Generator
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 from tests.random_graphs import values
 from tests.random_graphs.oracle import run
+
+from pinnace.engines import elements
 
 IR_VERSION = 10
 ROOM = 1 << 20
@@ -21,7 +25,8 @@ class Refused(Exception):
     """The oracle takes a node, or a graph, for wrong."""
 
 
-_RECURRENT = ("GRU", "LSTM", "RNN")
+_RIGHT = json.loads(Path(elements.__file__).with_suffix(".json").read_text(encoding="utf-8"))["onnxruntime"]
+"""Positions of inputs that may lack elements, by operator."""
 
 
 class Draft:
@@ -130,8 +135,8 @@ class Draft:
 
     def _tried(self, node: NodeProto) -> list[Any]:
         names = dict.fromkeys(i for i in (*node.input, *_captured(node)) if i)
-        if node.op_type in _RECURRENT and not all(np.size(self.values[n]) for n in names):
-            raise Refused("onnxruntime alone ends the process")
+        if not self._may_be_tried(node):
+            raise Refused("onnxruntime alone may end the process")
         constants = [n for n in names if n in self.fixed]
         inputs = [helper.make_value_info(n, type_of(self.values[n])) for n in names if n not in self.fixed]
         tensors = [numpy_helper.from_array(self.values[n], n) for n in constants]
@@ -142,6 +147,13 @@ class Draft:
             return list(run(model, {i.name: self.values[i.name] for i in inputs}))
         except Exception as error:
             raise Refused(f"{node.op_type}: {error}") from None
+
+    def _may_be_tried(self, node: NodeProto) -> bool:
+        """False if an input lacks elements, and the operator is not known to be right without them."""
+        right = _RIGHT.get(f"{node.domain}:{node.op_type}" if node.domain else node.op_type, ())
+        given = ((place, self.values[name]) for place, name in enumerate(node.input) if name)
+        empty = {place for place, x in given if isinstance(x, np.ndarray) and not x.size}
+        return -1 in right or empty <= {*right}
 
     def ends(self) -> list[str]:
         """The values that nothing reads."""

@@ -139,9 +139,6 @@ def run(model: ModelProto, feed: Mapping[str, np.ndarray], optimized: bool = Fal
     every = [node for graph in graphs(model.graph) for node in graph.node]
     if any(map(_has_holes, every)):
         raise ValueError("onnxruntime forgets the dilations of pools with auto_pad")
-    lacks = any(not x.size for x in feed.values())
-    if lacks and any(node.op_type == "Unique" and node.attribute for node in every):
-        raise ValueError("onnxruntime ends the process at a Unique of nothing")
     if of_bytes := [node for node in every if node.op_type == "ConvInteger"]:
         kinds = _kinds(model)
         if any([kinds.get(name) for name in node.input[:2]] == _MIXED for node in of_bytes):
