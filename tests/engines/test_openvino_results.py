@@ -261,3 +261,10 @@ def test_what_openvino_computes_together_is_right(opset, body):
     (wanted,) = onnxruntime.InferenceSession(file, plain).run(None, {"x": x})
     got = run(file, x)
     np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=3e-6)  # float32 in another order
+
+
+def test_a_pool_whose_attributes_do_not_belong_together_is_refused():
+    model = parser.parse_model("""<ir_version: 8, opset_import: ["": 17]> g (float[1,2,4,4] x) => (y) {
+        y = MaxPool <kernel_shape = [2,2], strides = [1,1,1], ceil_mode = 1> (x) }""")
+    with pytest.raises(pinnace.errors.PinnaceError):
+        run(model.SerializeToString(), np.zeros((1, 2, 4, 4), np.float32))

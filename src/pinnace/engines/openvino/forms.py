@@ -133,10 +133,15 @@ def has_holes_in_one_volume(node: ir.Node) -> bool:
 
 
 def may_start_beyond(pool: ir.Node) -> bool:
-    """Return True if the last window of a pool may start beyond the image with ceil_mode."""
+    """Return True if the last window of a pool may start beyond the image with ceil_mode.
+
+    So may that of attributes that do not belong together: onnxruntime says what is wrong with them.
+    """
     kernel = pool.attributes.get_ints("kernel_shape", ())
     strides = pool.attributes.get_ints("strides", [1] * len(kernel))
     after = pool.attributes.get_ints("pads", [0] * 2 * len(kernel))[len(kernel) :]
+    if not len(after) == len(strides) == len(kernel):
+        return True
     return any(pad + stride > size for pad, stride, size in zip(after, strides, kernel, strict=True))
 
 
