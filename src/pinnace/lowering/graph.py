@@ -71,6 +71,8 @@ def compilable(
         apply(model, plan, name, _producers(graph) if isinstance(graph, Program) else {})
     states = [i for i in model.graph.inputs if STATE in i.metadata_props]
     pairs = tuple((i.name or "", i.metadata_props[STATE]) for i in states)
+    if model is graph:
+        _copy_unmade_outputs(model, {name for pair in pairs for name in pair})
     hidden = {name for pair in pairs for name in pair} | set(model.graph.initializers)
     inputs = [i for i in model.graph.inputs if i.name not in hidden]
     if shapes:
@@ -144,6 +146,17 @@ def cast_output(model: ir.Model, place: int, wanted: ir.DataType) -> None:
         value.name, output.name = f"{name}.uncast", name
     model.graph.append(node)
     model.graph.outputs[place] = output
+
+
+def _copy_unmade_outputs(model: ir.Model, states: Collection[str]) -> None:
+    """Make each output that is an input or a constant by an Identity: engines would not write its memory."""
+    for place, value in enumerate(model.graph.outputs):
+        if value.producer() is None and value.name not in states:
+            node = ir.node("Identity", [value])
+            (output,) = node.outputs
+            output.type, output.shape, output.name = value.type, value.shape, f"{value.name}_output"
+            model.graph.append(node)
+            model.graph.outputs[place] = output
 
 
 def has_collectives(model: ir.Model) -> bool:

@@ -227,10 +227,10 @@ def _scales_vectors_inside(every: list[ir.Node]) -> bool:
 
     What may have more dimensions is fused: the decoders of transformers are in branches.
     """
-    main = every[-1].graph
-    assert isinstance(main, ir.Graph)
+    main = every[-1].graph if every else None
     inside = [*_scaled_quotients([node for node in every if node.graph is not main])]
     for quotient in inside:
+        assert main is not None
         infer(quotient, main.opset_imports[""])
     return any(quotient.shape is not None and len(quotient.shape) < 2 for quotient in inside)
 
