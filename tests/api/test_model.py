@@ -54,7 +54,7 @@ class Counter:
     outputs = (Port("sum", DataType.FLOAT32, (2,)),)
     info = {"engine": "counter"}  # noqa: RUF012
     closed = 0
-    takes_device_memory = writes_free = queues = False
+    takes_device_memory = writes_free = queues = is_light = False
     lost_by_fork = ""
 
     def first_state(self):

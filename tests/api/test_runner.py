@@ -46,7 +46,7 @@ class Gate:
     inputs = (Port("x", DataType.FLOAT32, (1,)),)
     outputs = (Port("y", DataType.FLOAT32, (1,)),)
     info: dict[str, str] = {}  # noqa: RUF012
-    takes_device_memory = writes_free = queues = False
+    takes_device_memory = writes_free = queues = is_light = False
     lost_by_fork = ""
 
     def __init__(self) -> None:

@@ -71,7 +71,7 @@ class Running:
 
 
 class Built:
-    takes_device_memory = writes_free = queues = False
+    takes_device_memory = writes_free = queues = is_light = False
     lost_by_fork = ""
 
     def __init__(self, executable, engine, error, seconds):

@@ -16,7 +16,7 @@ from pinnace.serving.worker import Worker
 def executable(queues=False):
     execution = SimpleNamespace(state=[], run=None)
     return SimpleNamespace(
-        inputs=(), outputs=(), info={}, lost_by_fork="", queues=queues, close=lambda: None,
+        inputs=(), outputs=(), info={}, lost_by_fork="", queues=queues, is_light=False, close=lambda: None,
         execution=lambda state=None: execution,
     )  # fmt: skip
 

@@ -41,7 +41,7 @@ class Gate:
     outputs = (Port("y", DataType.FLOAT32, (1,)),)
     info: dict[str, str] = {}  # noqa: RUF012
     lost_by_fork = ""
-    queues = False
+    queues = is_light = False
 
     def __init__(self):
         self.open = threading.Semaphore(0)
@@ -352,6 +352,60 @@ def test_engine_with_a_queue_gets_requests_ahead():
         thread.join(LONG)
         assert len(outcome) == 1
     assert sorted(number(outcome[0]) for _, outcome in asking) == [2, 4, 6]
+    workers.close()
+
+
+class Light(Gate):
+    """An engine whose executions cost nothing, and a model of free shapes."""
+
+    inputs = (Port("x", DataType.FLOAT32, (-1,)),)
+    outputs = (Port("y", DataType.FLOAT32, (-1,)),)
+    is_light = True
+
+
+def learned_brief(gate, workers):
+    """Run one element through the queue until it took so little time that other callers need not wait."""
+    gate.open.release()
+    workers.submit(one(0), number).result(LONG)
+    return workers._workers[0].brief == 1
+
+
+def test_callers_of_brief_runs_wait_for_no_worker_and_those_of_longer_ones_do():
+    gate = Light()
+    workers = WorkerPool(gate, 1)
+    until(lambda: learned_brief(gate, workers))
+    gate.order.clear()
+    asking = [in_thread(workers.run, one(1))]
+    until(lambda: gate.order == [1])
+    asking += [in_thread(workers.run, one(value)) for value in (2, 3)]
+    until(lambda: sorted(gate.order) == [1, 2, 3])
+    served = workers.stats().served
+    assert (workers.stats().workers, workers.stats().busy, workers.stats().queued) == (1, 1, 2)
+    longer = in_thread(workers.run, [np.array([4, 4], np.float32)])
+    queued(workers, 3)
+    assert len(gate.order) == 3
+    gate.open.release(4)
+    for thread, outcome in [*asking, longer]:
+        thread.join(LONG)
+        assert len(outcome) == 1
+    assert sorted(number(outcome[0]) for _, outcome in asking) == [2, 4, 6]
+    assert workers.stats().served == served + 4
+    workers.close()
+    with pytest.raises(ModelStateError):
+        workers.run(one(1))
+
+
+def test_callers_of_brief_runs_wait_where_runs_are_bound_to_cores():
+    gate = Light()
+    workers = WorkerPool(gate, 1, [min(os.sched_getaffinity(0))])
+    until(lambda: learned_brief(gate, workers))
+    gate.order.clear()
+    asking = [in_thread(workers.run, one(value)) for value in (1, 2)]
+    queued(workers, 1)
+    assert len(gate.order) == 1
+    gate.open.release(2)
+    for thread, _ in asking:
+        thread.join(LONG)
     workers.close()
 
 

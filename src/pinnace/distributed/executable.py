@@ -166,7 +166,7 @@ def _shapes(one: Collective, group: Ranks, taken: Sequence[Array]) -> list[tuple
 class DistributedExecutable:
     """See `Executable`. Runs happen one at a time, as all ranks must run collectives in the same order."""
 
-    takes_device_memory = writes_free = queues = False
+    takes_device_memory = writes_free = queues = is_light = False
     lost_by_fork = "connections to other ranks belong to the process that made them, not to its forks"
 
     def __init__(

@@ -86,6 +86,10 @@ class Executable(Protocol):
         """True if more executions than `parallel_requests` may run: the engine starts one after the other."""
 
     @property
+    def is_light(self) -> bool:
+        """True if an execution has no state and takes next to no memory, so that one more costs nothing."""
+
+    @property
     def lost_by_fork(self) -> str:
         """Reason why a forked child, which has a single thread, cannot run it; "" if it can."""
 

@@ -50,6 +50,7 @@ class BasePool(ABC):
         # Alternate between devices, so that few requests are spread over all of them.
         turns = zip_longest(*(group.workers(number, kind) for number, group in enumerate(groups)))
         self._workers = [worker for turn in turns for worker in turn if worker is not None]
+        self.size = len(self._workers)
         self._active = self._workers  # those that may take requests
         self._waiting: deque[Request] = deque()
         self._closed = ""  # the reason, once closed
@@ -73,10 +74,6 @@ class BasePool(ABC):
     @property
     def executable(self) -> Executable:
         return self._executables[0]
-
-    @property
-    def size(self) -> int:
-        return len(self._workers)
 
     @abstractmethod
     def serve(self, worker: Worker) -> None:

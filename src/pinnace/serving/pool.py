@@ -44,6 +44,9 @@ Python's lock. With 2, five clients of two workers got 0.95 to 0.99 of what they
 one.
 """
 
+_MOST = 16
+"""Callers of brief runs that run beside the workers, at most."""
+
 
 class WorkerPool(BasePool):
     """`count` workers that run one executable, each with its own state.
@@ -55,6 +58,9 @@ class WorkerPool(BasePool):
     engine returns. Otherwise the request waits in the queue, and the worker threads run queued requests one
     after the other until the queue is empty. (Handing a worker from caller to caller leaves a core idle while
     the next caller wakes: that reached 0.81 of what the kernels allow, worker threads reach 0.98.)
+
+    A caller of a brief run does not wait for a worker: it adds one, which only such callers use. (Five
+    clients of two workers get 2 to 3 times as many runs of 5 microseconds; none waits longer than before.)
 
     Each worker is bound to one of `cores` in turn. `limit` is the number of requests that may wait, 0 for no
     limit. `others` are more workers behind the same queue with executables of their own: the same model on
@@ -81,6 +87,7 @@ class WorkerPool(BasePool):
         if executable.queues and batching is None:
             count = min(_AHEAD * count, count + (limit or sys.maxsize))
         super().__init__([WorkerGroup(executable, count, cores), *others], worker or self.kind, threads)
+        self._adds = batching is None and not cores and not others  # workers for brief runs
         self._limit, self._batching = limit, batching
         self._direct = batching is None or not batching.delay
         self._crowded_until = 0
@@ -116,7 +123,31 @@ class WorkerPool(BasePool):
                 finally:
                     self._release(worker)
                 break
+            else:
+                if (added := self._added(arrays)) is not None:
+                    try:
+                        self._check_open()
+                        return added.run(arrays, outputs, arrived)
+                    finally:
+                        self._release(added)
         return self._wait_for(BlockingRequest(arrays, outputs if timeout is None else None, arrived), timeout)
+
+    def _added(self, arrays: Sequence[Array]) -> Worker | None:
+        """Take a worker beside those of the pool. Returns None if the run may be long."""
+        size = elements(arrays)
+        if not (self._adds and self.executable.is_light and any(size <= w.brief for w in self._active)):
+            return None
+        for worker in self._workers[self.size :]:
+            if worker.taken():
+                worker.adopt(self.executable)
+                return worker
+        with self._changed:
+            if len(self._workers) - self.size == _MOST:
+                return None
+            worker = type(self._workers[0])(self.executable, frozenset())
+            worker.taken()
+            self._workers = [*self._workers, worker]
+        return worker
 
     def _wait_for(self, request: BlockingRequest, timeout: float | None) -> list[Array]:
         if (worker := self._held()) is not None:  # waiting for a worker could be waiting for this one
@@ -183,7 +214,7 @@ class WorkerPool(BasePool):
             if _states(executables[0]) != _states(self.executable):
                 raise DataMismatchError("the model would keep values of other shapes between predictions")
             self._executables = executables
-            self._active = self._workers if executables[0].queues else self._workers[: self._count]
+            self._active = self._workers[: self.size if executables[0].queues else self._count]
             self._adopt()
 
     def stats(self) -> Stats:

@@ -97,7 +97,7 @@ class ReplicaSet:
     """
 
     takes_device_memory = writes_free = False  # memory cannot be used across processes
-    queues = False
+    queues = is_light = False
     lost_by_fork = "the devices belong to the process that started them, not to its forks"
 
     def __init__(

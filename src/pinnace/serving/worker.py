@@ -21,6 +21,8 @@ _log = Log("pinnace.predictions")  # a caller gets the error too
 
 _QUICK = 50_000_000
 """Nanoseconds up to which a signal handler of Python may wait for a run in the main thread."""
+_BRIEF = 50_000
+"""Nanoseconds up to which a caller runs beside the workers: to wait for one takes as long."""
 
 BITS = 5
 """A power of 2 is divided into 2**BITS equal steps, so that a step is at most 1/32 of its values."""
@@ -93,7 +95,8 @@ class Worker(Stoppable):
         """`group` is the number of its worker group in the pool."""
         super().__init__(executable)
         self.cores, self.group, self.counts = cores, group, Counts()
-        self.quick = 0.0  # requests of so many elements take less than `_QUICK`, as far as others tell
+        # requests of so many elements take less than `_QUICK` or `_BRIEF`, as far as others tell
+        self.quick = self.brief = 0.0
         self._logs, self._model = _log.seen(DEBUG), executable.info.get("file", "")
         self.renew()
 
@@ -116,7 +119,7 @@ class Worker(Stoppable):
         """Use another executable from now on, with the current state."""
         if executable is not self.executable:
             self.executable, self._execution = executable, executable.execution(self._execution.state)
-            self.quick = 0.0
+            self.quick = self.brief = 0.0
 
     def run(
         self,
@@ -144,7 +147,7 @@ class Worker(Stoppable):
         taken = perf_counter_ns() - arrived
         counts.count(taken)
         if taken > _QUICK:
-            self.quick = 0.0
+            self.quick = self.brief = 0.0
         if self._logs:
             shapes = [array.shape for array in arrays]
             message = f"a prediction took {taken / 1e6:.3f} ms, inputs of shapes {shapes}"
@@ -179,18 +182,23 @@ class Worker(Stoppable):
         """Run a request. Returns a function that passes the results to its caller."""
         began = perf_counter_ns()
         results = self.run(request.arrays, request.outputs, request.arrived, request)
-        if self.quick != math.inf:
-            self._note_quick(request.arrays, perf_counter_ns() - began)
+        if self.brief != math.inf:
+            self._note(request.arrays, perf_counter_ns() - began)
         return partial(request.succeed, results)
 
-    def _note_quick(self, arrays: Sequence[Array], taken: int) -> None:
+    def _note(self, arrays: Sequence[Array], taken: int) -> None:
+        """Learn from the time of a run which ones are quick or brief."""
+        if self.quick == math.inf and taken >= _BRIEF:
+            return
         counted = any(array.size <= 1 and array.dtype.kind in "iub" for array in arrays)
         if taken >= _QUICK or (counted and not self.executable.info.get(BY_SHAPES)):
             return  # the number may be that of the rounds of a loop
         fixed = not any(is_free(port.shape) for port in self.executable.inputs)
         # of twice as many elements, such as in a cache that grows, attention takes four times as long
-        known = elements(arrays) * (2 if 4 * taken < _QUICK else 1)
-        self.quick = math.inf if fixed else max(self.quick, known)
+        known = math.inf if fixed else elements(arrays)
+        self.quick = max(self.quick, known * (2 if 4 * taken < _QUICK else 1))
+        if taken < _BRIEF:
+            self.brief = max(self.brief, known)
 
     def finish(self, batch: Sequence[Request], results: Sequence[list[Array]]) -> None:
         """Count requests of a batch, and pass their results on."""

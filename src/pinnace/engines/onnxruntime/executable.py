@@ -75,6 +75,7 @@ class OnnxruntimeExecutable:
             self._kind = _CopyingExecution if tiny else _BoundExecution
         self.writes_free = self._kind is _FreeExecution
         self.takes_device_memory = self._kind is _DeviceExecution
+        self.is_light = not (self.takes_device_memory or interface.states)
 
     def execution(self, state: State | None = None) -> Execution:
         first = [np.array(value) for value in self._first_state] if state is None else state

@@ -38,7 +38,7 @@ _OPERATORS = {"Convolution": "Conv", "GroupConvolution": "Conv"}
 class OpenvinoExecutable:
     """A compiled model whose shapes are fixed; `held` is the memory that it reads and does not own."""
 
-    takes_device_memory = writes_free = False
+    takes_device_memory = writes_free = is_light = False
     lost_by_fork = LOST_BY_FORK
 
     def __init__(
