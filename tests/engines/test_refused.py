@@ -302,3 +302,21 @@ def test_a_prelu_of_large_integers_is_exact(kind, opset):
     built.build_from_buffer(model.SerializeToString(), pinnace.ModelType.ONNX, pinnace.Context())
     (y,) = built.predict([pinnace.Tensor(x)])
     np.testing.assert_array_equal(y.get_data_to_numpy(), np.where(x < 0, x * kind(3), x))
+
+
+@pytest.mark.parametrize("opset", [9, 13, 18])
+@pytest.mark.parametrize(("kind", "tolerance"), [("float", 1e-6), ("float16", 2e-3)])  # 4 and 2 roundings
+def test_channels_that_are_constant_are_normalized_to_zeros(kind, tolerance, opset, tmp_path):
+    """Variance is E(x^2) - E(x)^2 in onnxruntime, which is negative for 0.1, and the deviation 0 for 0."""
+    text = f"{kind}[n,3,h,w] x) => ({kind}[n,3,h,w] y) {{ y = MeanVarianceNormalization (x) }}"
+    (tmp_path / "m.onnx").write_bytes(
+        ir.to_proto(ir.from_onnx_text(f"{HEAD.format(opset=opset)} g ({text}")).SerializeToString()
+    )
+    x = np.random.default_rng(1).normal(3, 2, (2, 3, 4, 5))
+    x[:, 0], x[:, 1] = 0, 0.1
+    x = x.astype("f" if kind == "float" else "e")
+    (y,) = pinnace.Model(tmp_path / "m.onnx").predict([x])
+    centered = x.astype(float) - x.astype(float).mean((0, 2, 3), keepdims=True)
+    expected = centered / (centered**2).mean((0, 2, 3), keepdims=True).clip(1e-18) ** 0.5
+    expected[:, :2] = 0
+    np.testing.assert_allclose(y.get_data_to_numpy(), expected, rtol=tolerance, atol=tolerance)

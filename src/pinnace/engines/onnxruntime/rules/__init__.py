@@ -27,6 +27,7 @@ from pinnace.engines.onnxruntime.rules.product import product_of_three, sum_of_r
 from pinnace.engines.onnxruntime.rules.quantized import activation_of_integers, bias_of_integers
 from pinnace.engines.onnxruntime.rules.refused import (
     log_of_sigmoid,
+    mean_variance,
     of_exact_sigmoid,
     pool_of_nothing,
     prelu_of_integers,
@@ -62,6 +63,7 @@ REFUSED: dict[str, tuple[Rule, ...]] = {
     "Div": (of_exact_sigmoid,),
     "Log": (log_of_sigmoid,),
     "MatMul": (product_with_vector,),
+    "MeanVarianceNormalization": (mean_variance,),
     "PRelu": (prelu_of_integers,),
     "Pow": (of_exact_sigmoid,),
     "QuantizeLinear": (quantized_in_floats,),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -156,3 +157,26 @@ def of_exact_sigmoid(b: Builder, node: ir.Node) -> ir.Value | None:
     inputs = list(node.inputs)
     inputs[place] = b.op("Reciprocal", b.op("Add", b.op("Exp", b.op("Neg", sigmoid.inputs[0])), 1.0))
     return b.op(node.op_type, *inputs)
+
+
+def mean_variance(b: Builder, node: ir.Node) -> ir.Value | None:
+    """MeanVarianceNormalization -> (x - mean) / (deviation + 1e-9), as ONNX defines it.
+
+    onnxruntime computes the variance as E(x^2) - E(x)^2, which is negative for some constants,
+    and leaves out 1e-9: what is constant was NaN. It refuses float16.
+    """
+    x = node.inputs[0]
+    if x is None:
+        return None
+    dtype = b.dtype(x)
+    wide = b.cast(x, ir.DataType.FLOAT) if dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16) else x
+    axes = attributes(node).get("axes", [0, 2, 3])
+    centered = b.op("Sub", wide, _mean(b, wide, axes))
+    deviation = b.op("Sqrt", _mean(b, b.op("Mul", centered, centered), axes))
+    return b.cast(b.op("Div", centered, b.op("Add", deviation, 1e-9)), dtype)
+
+
+def _mean(b: Builder, x: ir.Value, axes: Sequence[int]) -> ir.Value:
+    if b.opset < 18:  # axes were an attribute
+        return b.op("ReduceMean", x, axes=axes)
+    return b.op("ReduceMean", x, list(axes))
