@@ -29,6 +29,8 @@ def dress(d: Draft) -> Case:
     nodes, functions = list(d.nodes), []
     wrap = str(d.rng.choice(["", "If", "Loop", "Scan", "function"], p=[0.76, 0.07, 0.05, 0.04, 0.08]))
     wrap = "" if d.tame else wrap
+    if wrap in ("", "function") and d.chance(0.1):  # nested graphs give nothing but what they compute
+        outputs.append(d.choice(*outputs, *inputs, *initializers))
     feed = {name: d.leaves[name] for name in inputs}
     if wrap == "Scan" and inputs and d.opset >= 9:
         return _scan(d, nodes, constants, inputs, initializers, outputs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -143,10 +144,27 @@ def run(model: ModelProto, feed: Mapping[str, np.ndarray], optimized: bool = Fal
         kinds = _kinds(model)
         if any([kinds.get(name) for name in node.input[:2]] == _MIXED for node in of_bytes):
             raise ValueError("onnxruntime takes the int8 of a ConvInteger with uint8 weights for uint8")
-    made = session(model, optimized)
+    whole, given = _with_made_outputs(model)
+    made = session(whole, optimized)
     wanted = {i.name for i in made.get_inputs()}
-    found: Arrays = made.run(None, {k: v for k, v in feed.items() if k in wanted})
-    return found
+    found = made.run(None, {k: v for k, v in feed.items() if k in wanted})
+    given |= feed | dict(zip((o.name for o in whole.graph.output), found, strict=True))
+    return [given[o.name] for o in model.graph.output]
+
+
+def _with_made_outputs(model: ModelProto) -> tuple[ModelProto, dict[str, Any]]:
+    """The model with the outputs that nodes make, each once, for onnxruntime leaves others' memory as it is; and
+    its constants.
+    """
+    made = {o for n in model.graph.node for o in n.output}
+    outputs = {o.name: o for o in model.graph.output}
+    if len(outputs) == len(model.graph.output) and outputs.keys() <= made:
+        return model, {}
+    whole = ModelProto()
+    whole.CopyFrom(model)
+    del whole.graph.output[:]
+    whole.graph.output.extend(o for name, o in outputs.items() if name in made)
+    return whole, {i.name: numpy_helper.to_array(i) for i in model.graph.initializer if i.name in outputs}
 
 
 def _has_holes(node: onnx.NodeProto) -> bool:

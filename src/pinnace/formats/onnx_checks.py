@@ -16,7 +16,7 @@ _MAX_OPSET = (1 << 31) - 1
 
 
 def check(model: ir.Model, graphs: Iterable[ir.Graph], file: str) -> None:
-    """Raise ModelFormatError for invalid names, operator sets, attributes and calls, and too many outputs.
+    """Raise ModelFormatError for invalid names, operator sets, attributes, calls and outputs, or too many.
 
     Nodes may not have too many inputs. `graphs` are those of `every_graph`.
     """
@@ -35,6 +35,7 @@ def check(model: ir.Model, graphs: Iterable[ir.Graph], file: str) -> None:
                 many = f"{len(node.inputs)} inputs, but at most {bounds.LEAVES} are supported"
                 raise ModelFormatError(f"{file}: {node.op_type} {node.name!r} has {many}")
             _check_attributes(node, file)
+        _check_outputs(graph, file)
     _check_calls(model, file)
 
 
@@ -42,6 +43,14 @@ def every_graph(model: ir.Model) -> list[ir.Graph]:
     """Return the graph of a model, those of its functions, and all that are nested in these."""
     outer = (model.graph, *(function.graph for function in model.functions.values()))
     return [graph for one in outer for graph in (one, *one.subgraphs())]
+
+
+def _check_outputs(graph: ir.Graph, file: str) -> None:
+    """Raise ModelFormatError for an output that is no value of its graph, which engines refuse."""
+    for value in graph.outputs:
+        if value.producer() is None and not (value.is_graph_input() or value.is_initializer()):
+            where = f"output {value.name!r} of graph {graph.name!r} is not computed in it"
+            raise ModelFormatError(f"{file}: {where}: compute it there, of an outer value by an Identity")
 
 
 def _check_attributes(node: ir.Node, file: str) -> None:

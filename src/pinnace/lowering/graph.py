@@ -71,8 +71,7 @@ def compilable(
         apply(model, plan, name, _producers(graph) if isinstance(graph, Program) else {})
     states = [i for i in model.graph.inputs if STATE in i.metadata_props]
     pairs = tuple((i.name or "", i.metadata_props[STATE]) for i in states)
-    if model is graph:
-        _copy_unmade_outputs(model, {name for pair in pairs for name in pair})
+    _copy_unmade_outputs(model, {name for pair in pairs for name in pair})
     hidden = {name for pair in pairs for name in pair} | set(model.graph.initializers)
     inputs = [i for i in model.graph.inputs if i.name not in hidden]
     if shapes:
@@ -149,14 +148,26 @@ def cast_output(model: ir.Model, place: int, wanted: ir.DataType) -> None:
 
 
 def _copy_unmade_outputs(model: ir.Model, states: Collection[str]) -> None:
-    """Make each output that is an input or a constant by an Identity: engines would not write its memory."""
+    """Make an output by an Identity if it is an input, a constant or an earlier output.
+
+    Engines would leave its memory as it is.
+    """
+    names = {value.name for node in model.graph for value in node.outputs}
+    seen: set[ir.Value] = set()
     for place, value in enumerate(model.graph.outputs):
-        if value.producer() is None and value.name not in states:
-            node = ir.node("Identity", [value])
-            (output,) = node.outputs
-            output.type, output.shape, output.name = value.type, value.shape, f"{value.name}_output"
-            model.graph.append(node)
-            model.graph.outputs[place] = output
+        is_made = value.producer() is not None and value not in seen
+        seen.add(value)
+        if is_made or value.name in states:
+            continue
+        node = ir.node("Identity", [value])
+        (output,) = node.outputs
+        name = f"{value.name}_output"
+        while name in names:
+            name += "_"
+        names.add(name)
+        output.type, output.shape, output.name = value.type, value.shape, name
+        model.graph.append(node)
+        model.graph.outputs[place] = output
 
 
 def has_collectives(model: ir.Model) -> bool:
