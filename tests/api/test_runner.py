@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import asyncio
 import threading
 import warnings
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ from pinnace import (
 )
 from pinnace.building.build import Built
 from pinnace.errors import ConfigError, DataMismatchError, EngineError, ModelFormatError, ModelStateError
+from pinnace.serving.pool import WorkerPool
 from pinnace.types import Port
 from pinnace.weights.source import Source
 
@@ -123,6 +126,33 @@ def test_eight_clients_on_three_workers_get_right_results(provider: str) -> None
     assert [outcome for _, outcome in threads] == [[None]] * clients
     assert wrong == []
     assert served == dict.fromkeys(range(clients), rounds)
+
+
+def test_coroutines_of_brief_runs_take_turns_in_the_event_loop() -> None:
+    runner, order = ModelParallelRunner(ADD, context(2)), []
+    arrays = [ones(*(max(1, size) for size in tensor.shape)) for tensor in runner.get_inputs()]
+    wanted = runner.predict(arrays)[0].get_data_to_numpy()
+    live = runner._live
+    assert live is not None
+
+    def is_brief() -> bool:
+        runner.submit(arrays).result(300)
+        return live.workers.run_brief(arrays) is not None
+
+    async def client(me: int) -> None:
+        for _ in range(5):
+            (y,) = await runner.apredict(arrays)
+            np.testing.assert_array_equal(y.get_data_to_numpy(), wanted)
+            order.append(me)
+
+    async def both() -> None:
+        await asyncio.gather(client(0), client(1))
+
+    until(is_brief)
+    with patch.object(WorkerPool, "enqueue", side_effect=AssertionError):
+        asyncio.run(both())
+    assert order == [0, 1] * 5
+    runner.close()
 
 
 def test_as_many_run_at_a_time_as_there_are_workers(gate: Gate) -> None:

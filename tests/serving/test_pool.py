@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from tests.waiting import Execution, in_thread, until
 
+from pinnace.engines.protocol import BY_SHAPES
 from pinnace.errors import (
     ConfigError,
     DataMismatchError,
@@ -360,6 +361,7 @@ class Light(Gate):
 
     inputs = (Port("x", DataType.FLOAT32, (-1,)),)
     outputs = (Port("y", DataType.FLOAT32, (-1,)),)
+    info = {BY_SHAPES: "yes"}  # noqa: RUF012
     is_light = True
 
 
@@ -393,6 +395,25 @@ def test_callers_of_brief_runs_wait_for_no_worker_and_those_of_longer_ones_do():
     workers.close()
     with pytest.raises(ModelStateError):
         workers.run(one(1))
+
+
+def test_brief_runs_are_answered_at_once_unless_others_wait():
+    gate = Light()
+    workers = WorkerPool(gate, 1)
+    assert workers.run_brief(one(1)) is None
+    until(lambda: learned_brief(gate, workers))
+    gate.open.release(2)
+    assert number(workers.run_brief(one(1))) == 2
+    assert workers.run_brief([np.array([4, 4], np.float32)]) is None  # may be longer
+    gate.open.acquire()
+    running = in_thread(workers.run, [np.array([5, 5], np.float32)])
+    until(lambda: workers.stats().busy)
+    waiting = workers.submit([np.array([6, 6], np.float32)], number)
+    assert workers.run_brief(one(1)) is None
+    gate.open.release(2)
+    assert waiting.result(LONG) == 12
+    running[0].join(LONG)
+    workers.close()
 
 
 def test_callers_of_brief_runs_wait_where_runs_are_bound_to_cores():

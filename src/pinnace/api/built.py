@@ -13,9 +13,12 @@ from pinnace.serving.pool import WorkerPool
 from pinnace.shapes import Shape, is_free
 from pinnace.tensors.inputs import InputPorts, ModelDevice
 from pinnace.tensors.outputs import OutputPorts
-from pinnace.types import Port
+from pinnace.tensors.tensor import Outputs, tensors_of
+from pinnace.types import Array, Port
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from pinnace.building.weights import WeightUpdate
     from pinnace.cache.handover import Offer
 
@@ -62,6 +65,11 @@ class BuiltModel:
         live.declared, live.built, live.warned = self.declared, built, self.warned
         live.outputs.warned = self.outputs.warned
         return live
+
+    def submit(self, arrays: list[Array], timeout: float | None, priority: int = 0) -> Future[Outputs]:
+        """Queue a prediction. See `BaseModel.submit`."""
+        kinds = self.outputs.kinds
+        return self.workers.submit(arrays, lambda results: tensors_of(results, kinds), timeout, priority)
 
     def fact(self, key: str) -> str:
         """Return a fact about the build, the engine or the file. Warns and returns "" if there is none."""

@@ -124,23 +124,34 @@ class WorkerPool(BasePool):
                     self._release(worker)
                 break
             else:
-                if (added := self._added(arrays)) is not None:
-                    try:
-                        self._check_open()
-                        return added.run(arrays, outputs, arrived)
-                    finally:
-                        self._release(added)
+                if (results := self._run_beside(arrays, outputs, arrived)) is not None:
+                    return results
         return self._wait_for(BlockingRequest(arrays, outputs if timeout is None else None, arrived), timeout)
 
-    def _added(self, arrays: Sequence[Array]) -> Worker | None:
-        """Take a worker beside those of the pool. Returns None if the run may be long."""
+    def run_brief(self, arrays: Sequence[Array]) -> list[Array] | None:
+        """Return what `run` does, without a wait. Returns None if the run may be long, or requests wait."""
+        arrived = perf_counter_ns()
+        waits = self._waiting or arrived <= self._crowded_until
+        return None if waits else self._run_beside(arrays, None, arrived)
+
+    def _run_beside(
+        self, arrays: Sequence[Array], outputs: list[Array] | None, arrived: int
+    ) -> list[Array] | None:
+        """Run a brief request on an idle worker, or on one more. Returns None if it may be long."""
         size = elements(arrays)
         if not (self._adds and self.executable.is_light and any(size <= w.brief for w in self._active)):
             return None
-        for worker in self._workers[self.size :]:
-            if worker.taken():
-                worker.adopt(self.executable)
-                return worker
+        worker = next((worker for worker in self._workers if worker.taken()), None) or self._added()
+        if worker is None:
+            return None
+        try:
+            self._check_open()
+            worker.adopt(self.executable)
+            return worker.run(arrays, outputs, arrived)
+        finally:
+            self._release(worker)
+
+    def _added(self) -> Worker | None:
         with self._changed:
             if len(self._workers) - self.size == _MOST:
                 return None

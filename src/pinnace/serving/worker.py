@@ -197,7 +197,7 @@ class Worker(Stoppable):
         # of twice as many elements, such as in a cache that grows, attention takes four times as long
         known = math.inf if fixed else elements(arrays)
         self.quick = max(self.quick, known * (2 if 4 * taken < _QUICK else 1))
-        if taken < _BRIEF:
+        if taken < _BRIEF and self.executable.info.get(BY_SHAPES):
             self.brief = max(self.brief, known)
 
     def finish(self, batch: Sequence[Request], results: Sequence[list[Array]]) -> None:
