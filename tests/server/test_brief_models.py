@@ -18,7 +18,7 @@ LONG = 60.0  # seconds: every model of this test is faster
 @pytest.fixture
 def opened(tmp_path, monkeypatch):
     """Return a function that opens a model, which counts as brief if its shapes bound its time."""
-    monkeypatch.setattr("pinnace.server.models._HANDOVER", LONG)
+    monkeypatch.setattr("pinnace.serving.worker._BRIEF", LONG * 1e9)
     made = []
 
     def one(write, **settings) -> OpenModel:
@@ -48,7 +48,7 @@ def test_a_brief_model_answers_at_once_and_counts_the_request(opened):
     assert "workers x 1 threads, in process" in model.summary()
 
 
-def test_other_shapes_than_those_of_the_warm_up_go_to_a_worker(opened):
+def test_larger_requests_than_those_of_the_warm_up_go_to_a_worker(opened):
     assert opened(models.simple).predict_now(ones(rows=2)) is None
 
 
@@ -72,26 +72,10 @@ def test_a_model_on_another_device_goes_to_a_worker(opened, monkeypatch):
 
 def test_a_model_that_zeros_do_not_suit_stays_cold_and_the_log_says_so(opened, caplog):
     model = opened(models.picking)
-    assert (model.warm_ms, model.brief) == (0, {})
+    assert model.warm_ms == 0
+    assert model.predict_now(dict(zip((t.name for t in model.inputs), model.zeros, strict=True))) is None
     assert "in process" not in model.summary()
     assert "zeros do not warm it up" in caplog.text
-
-
-def test_requests_behind_one_that_runs_go_to_a_worker(opened):
-    model = opened(models.simple)
-
-    async def both() -> None:
-        first = asyncio.ensure_future(model.predict(ones(rows=2)))
-        await asyncio.sleep(0)
-        assert model.predict_now(ones()) is None
-        await first
-        assert model.predict_now(ones()) is not None
-
-    asyncio.run(both())
-
-
-def test_a_request_whose_time_is_nearly_over_goes_to_a_worker(opened):
-    assert opened(models.simple).predict_now(ones(), timeout=1e-6) is None
 
 
 def test_a_failure_at_once_is_counted_by_its_cause(opened):

@@ -60,12 +60,12 @@ class Result:
 def infer_now(repository: Repository, request: Request, memory: SharedMemory, call: Call) -> Result | None:
     """Compute a request as `infer` does, or return None if it has to wait for anything."""
     model = repository.opened(request.model, request.version)
-    if model is None or not model.brief:
+    if model is None:
         return None
     _take(request, call)
     with model.held():
         wanted = _wanted(request, model, call)
-        arrays = model.predict_now(request.inputs, call.left)
+        arrays = model.predict_now(request.inputs)
         return None if arrays is None else _result(model, arrays, wanted, memory)
 
 

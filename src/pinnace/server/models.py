@@ -13,7 +13,6 @@ from time import perf_counter, perf_counter_ns, time
 import numpy as np
 
 from pinnace.api.runner import ModelParallelRunner
-from pinnace.engines.protocol import BY_SHAPES
 from pinnace.errors import NotSupportedError, PinnaceError
 from pinnace.log import INFO, WARNING, Log
 from pinnace.machine.memory import private_memory
@@ -28,8 +27,6 @@ from pinnace.types import Array, DataType
 _LEAST = 1 << 18
 """Bytes that the smallest model takes with its session, counts and metrics: where memory of closed models is
 used again, they cannot be seen."""
-_HANDOVER = 1e-4
-"""Seconds that a request takes to the thread of a worker and back."""
 _log = Log("pinnace.server")
 
 
@@ -39,6 +36,11 @@ class _Runner(ModelParallelRunner):
     def __init__(self, threads: ThreadPool | None) -> None:
         super().__init__()
         self._threads = threads
+
+    def predict_brief(self, inputs: Sequence[Array]) -> list[Array] | None:
+        """Return the outputs if the run takes less time than to hand it to a worker, else None."""
+        live = self._built()
+        return live.workers.run_brief(live.inputs.arrays(inputs))
 
 
 @dataclass(frozen=True)
@@ -98,9 +100,7 @@ class OpenModel:
         self.labels = labels
         self.last_used = perf_counter()
         self._metrics = metrics.of(name, version)
-        self.brief: Mapping[str, tuple[int, ...]] = {}
-        """Shapes of inputs by name, with which a run surely takes less time than a handover; {} if none."""
-        self._submitted = self._holders = 0
+        self._holders = 0
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -162,42 +162,28 @@ class OpenModel:
                 begun = perf_counter()
                 self.runner.predict(zeros)
                 self.warm_ms = (perf_counter() - begun) * 1e3
+            if self.warm_ms:
+                self.runner.submit(zeros).result()  # a worker learns that the model is brief
         except PinnaceError as error:
             _log.event(WARNING, "not warm", f"{self.name}: zeros do not warm it up: {error}", model=self.name)
             return
-        else:
-            if self._is_brief():
-                self.brief = {t.name: zero.shape for t, zero in zip(self.inputs, zeros, strict=True)}
         finally:
             self.memory = max(_LEAST, self.memory + max(0, private_memory() - self._private))
             self._metrics.opened(self.memory)
         seconds = perf_counter() - start
         _log.event(INFO, "warm", f"{self.name} {self.version} is warm", model=self.name, seconds=seconds)
 
-    def _is_brief(self) -> bool:
-        """Return True if a run with the shapes of the warm-up surely takes less time than a handover."""
-        here = self.settings.device == "cpu" and not (self.settings.isolate or self.settings.ranks)
-        measured = 0 < self.warm_ms < _HANDOVER * 1e3
-        return here and measured and self.runner.get_model_info(BY_SHAPES) == "yes"
-
-    def predict_now(
-        self, inputs: Mapping[str, Array], timeout: float | None = None
-    ) -> Sequence[Array] | None:
-        """Return what `predict` does, without a wait, or None if the run might hold up other requests.
-
-        A run of some microseconds in the event loop is over before a worker's thread would have begun it.
-        """
-        shapes = {name: array.shape for name, array in inputs.items()}
-        if shapes != self.brief or self._submitted or (timeout is not None and timeout < 10 * _HANDOVER):
-            return None
+    def predict_now(self, inputs: Mapping[str, Array]) -> Sequence[Array] | None:
+        """Return what `predict` does, without a wait, or None if the run might hold up other requests."""
         start = perf_counter_ns()
         try:
-            outputs = self.runner.predict(self._in_order(inputs))
+            outputs = self.runner.predict_brief(self._in_order(inputs))
         except Exception as error:
             self._failed(answer(error).cause, start)
             raise
-        self._served(0, perf_counter_ns() - start)
-        return [output.get_data_to_numpy() for output in outputs]
+        if outputs is not None:
+            self._served(0, perf_counter_ns() - start)
+        return outputs
 
     async def predict(
         self, inputs: Mapping[str, Array], timeout: float | None = None, priority: int = 0
@@ -209,7 +195,6 @@ class OpenModel:
         Raises as `ModelParallelRunner.apredict` does. A cancelled task withdraws or stops the prediction.
         """
         start = perf_counter_ns()
-        self._submitted += 1
         try:
             future = self.runner.submit(
                 self._in_order(inputs),
@@ -224,8 +209,6 @@ class OpenModel:
         except Exception as error:
             self._failed(answer(error).cause, start)
             raise
-        finally:
-            self._submitted -= 1
         began = getattr(future, "began_at", 0) or start  # a cluster's futures do not say
         self._served(began - start, perf_counter_ns() - began)
         return arrays
