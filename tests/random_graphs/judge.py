@@ -90,17 +90,13 @@ def _unless_documented(case: Case, engine: str, verdict: Verdict) -> Verdict:
     numbers = (*case.feed.values(), *oracle.between(case.model, case.feed).values())
     if engine == "onnxruntime":
         there = {n.op_type for g in oracle.graphs(case.model.graph) for n in g.node}
-        undefined = ("MaxPool" in there and any(map(_has_nan, numbers))) or (
+        undefined = ("MaxPool" in there and any(map(oracle.has_nan, numbers))) or (
             "QuantizeLinear" in there and not all(map(_is_finite, numbers))
         )
         return documented if undefined and verdict.kind == "different" else verdict
     if verdict.kind == "refused" and _BEYOND in verdict.text:
         return documented
     return verdict if all(map(_is_usual, numbers)) else documented
-
-
-def _has_nan(array: np.ndarray) -> bool:
-    return array.dtype.kind == "f" and bool(np.isnan(array).any())
 
 
 def _is_finite(array: np.ndarray) -> bool:
