@@ -66,6 +66,13 @@ def test_memory_that_cannot_be_written_or_is_shared_is_left_alone():
     assert outputs.bind(tensors(whole[:2], whole[2:]), [whole]) is None
 
 
+def test_memory_that_became_read_only_is_left_alone():
+    outputs, given = OutputPorts([A]), tensors(X.copy())
+    assert outputs.bind(given, []) is not None
+    given[0].numpy().flags.writeable = False
+    assert outputs.bind(given, []) is None
+
+
 def test_results_of_free_shapes_are_written_where_the_engine_can():
     given = tensors(Y.copy())
     assert OutputPorts([B]).bind(given, []) is None

@@ -20,6 +20,7 @@ from pinnace.engines.onnxruntime.rules import fuse_blocks
 from pinnace.errors import ConfigError, NotSupportedError, UnsupportedModelError, UnsupportedPrimitive, warn
 from pinnace.formats.mindir.writer import write
 from pinnace.graph.functions import inline
+from pinnace.graph.outputs import settle_outputs
 from pinnace.lowering import custom
 from pinnace.lowering.entry import STATE
 from pinnace.lowering.graph import cast_outputs, compilable, port, shapes_of
@@ -229,6 +230,7 @@ def _read(source: Source, kind: ModelType | None, input_shape: str) -> ir.Model:
         inline(model, source.name)
     if model is graph:
         custom.replace(model, source.name)
+        settle_outputs(model.graph)
     ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)
     return model
 

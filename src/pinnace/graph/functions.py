@@ -8,6 +8,7 @@ import onnx
 import onnx_ir as ir
 
 from pinnace.errors import ModelFormatError
+from pinnace.graph.outputs import settle_outputs
 from pinnace.graph.walk import nodes
 
 
@@ -16,6 +17,9 @@ def inline(model: ir.Model, name: str) -> None:
 
     A function may have operator sets of its own. Its nodes are also those of the model's sets if their
     operators did not change between the two.
+
+    A function that gives an input back gives a copy, for onnx-ir would name the input after the output; a
+    call may leave out the last outputs.
     """
     from onnx_ir.passes.common import InlinePass  # few models need it, and it takes a while to import
 
@@ -25,6 +29,12 @@ def inline(model: ir.Model, name: str) -> None:
             names = {node.op_type for node in nodes(function.graph) if node.domain == domain}
             if all(_since(one, version, domain) == _since(one, own, domain) for one in names):
                 function.opset_imports[domain] = own
+        settle_outputs(function.graph)
+    for graph in (model.graph, *(function.graph for function in model.functions.values())):
+        for node in nodes(graph):
+            called = model.functions.get(node.op_identifier())
+            if called is not None and len(node.outputs) < len(called.outputs):
+                node.resize_outputs(len(called.outputs))
     try:
         InlinePass(_Names(model))(model)
         model.functions.clear()  # those that nothing calls

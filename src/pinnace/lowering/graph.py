@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 import onnx_ir as ir
 
-from pinnace.errors import ConfigError, UnsupportedModelError, UnsupportedPrimitive
+from pinnace.errors import ConfigError, ModelFormatError, UnsupportedModelError, UnsupportedPrimitive
 from pinnace.graph.functions import inline
 from pinnace.graph.nodes import DOMAIN
+from pinnace.graph.outputs import settle_outputs
 from pinnace.graph.walk import nodes
 from pinnace.lowering import custom
 from pinnace.lowering.entry import STATE, graph_inputs
@@ -55,8 +56,8 @@ def compilable(
 
     `variable` names the exchangeable weights; `plan` maps node names to element types; `output_type` is that
     of all outputs, "" for their own; `shapes`, if given, replace the file's input shapes. Raises
-    UnsupportedModelError, also if the graph depends on an exchangeable weight or the shapes do not fit, and
-    ConfigError for unknown names.
+    UnsupportedModelError, also if the graph depends on an exchangeable weight or the shapes do not fit,
+    ModelFormatError if it has no outputs, and ConfigError for unknown names.
     """
     exchanged = chosen(graph, name, variable)
     ids = frozenset(id(tensor) for tensors in exchanged.values() for tensor in tensors)
@@ -71,8 +72,9 @@ def compilable(
         apply(model, plan, name, _producers(graph) if isinstance(graph, Program) else {})
     states = [i for i in model.graph.inputs if STATE in i.metadata_props]
     pairs = tuple((i.name or "", i.metadata_props[STATE]) for i in states)
-    _copy_unmade_outputs(model, {name for pair in pairs for name in pair})
-    hidden = {name for pair in pairs for name in pair} | set(model.graph.initializers)
+    both = {name for pair in pairs for name in pair}
+    settle_outputs(model.graph, both)
+    hidden = both | set(model.graph.initializers)
     inputs = [i for i in model.graph.inputs if i.name not in hidden]
     if shapes:
         _reshape(graph, model, inputs, shapes, ids, name)
@@ -91,6 +93,8 @@ def compilable(
         limits = gears.of_file(declared_inputs(graph), stored, name)
         taken = gears.reshaped(limits, taken, name)
     given = tuple(port(name, o, layout) for o in model.graph.outputs if o.name not in hidden)
+    if not given:
+        raise ModelFormatError(f"{name}: has no outputs, so it gives no results")
     interface = Interface(taken, given, pairs, info)
     if model is graph and not shapes:
         _forget_shapes(model.graph)
@@ -145,29 +149,6 @@ def cast_output(model: ir.Model, place: int, wanted: ir.DataType) -> None:
         value.name, output.name = f"{name}.uncast", name
     model.graph.append(node)
     model.graph.outputs[place] = output
-
-
-def _copy_unmade_outputs(model: ir.Model, states: Collection[str]) -> None:
-    """Make an output by an Identity if it is an input, a constant or an earlier output.
-
-    Engines would leave its memory as it is.
-    """
-    names = {value.name for node in model.graph for value in node.outputs}
-    seen: set[ir.Value] = set()
-    for place, value in enumerate(model.graph.outputs):
-        is_made = value.producer() is not None and value not in seen
-        seen.add(value)
-        if is_made or value.name in states:
-            continue
-        node = ir.node("Identity", [value])
-        (output,) = node.outputs
-        name = f"{value.name}_output"
-        while name in names:
-            name += "_"
-        names.add(name)
-        output.type, output.shape, output.name = value.type, value.shape, name
-        model.graph.append(node)
-        model.graph.outputs[place] = output
 
 
 def has_collectives(model: ir.Model) -> bool:

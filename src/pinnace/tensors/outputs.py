@@ -49,7 +49,7 @@ class OutputPorts:
             return self._on_device(outputs, arrays)
         both = [*found, *arrays]
         for known, before in self._proven:
-            if _same(both, before):
+            if _same(both, before) and _are_writable(found):  # not any more, perhaps
                 return known
         if not _fits(found, arrays, self.ports, self._free):
             return None
@@ -137,13 +137,19 @@ def _same(arrays: Sequence[Any], others: Sequence[Any]) -> bool:
 
 def _fits(outputs: Sequence[Array], inputs: Sequence[Array], ports: Sequence[Port], free: bool) -> bool:
     """Return True if results can be written to the outputs, which must not share memory."""
-    return not any(
+    return _are_writable(outputs) and not any(
         not (output.shape == port.shape or (free and takes(port.shape, output.shape)))
-        or not output.flags.writeable
         or output.dtype == object
         or any(np.may_share_memory(output, other) for other in (*inputs, *outputs[:place]))
         for place, (output, port) in enumerate(zip(outputs, ports, strict=True))
     )
+
+
+def _are_writable(arrays: Sequence[Array]) -> bool:
+    for array in arrays:  # noqa: SIM110 (as above)
+        if not array.flags.writeable:
+            return False
+    return True
 
 
 def _shape_of_result(tensor: Tensor, port: Port) -> Shape | None:
