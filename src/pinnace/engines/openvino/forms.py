@@ -338,6 +338,15 @@ def meets_computed(node: ir.Node) -> bool:
     return _any_behind(node, lambda x: constant(x) is None and x not in own)
 
 
+def has_parameters_of_channels(node: ir.Node, opset: int) -> bool:
+    """Return True if scale and bias of a GroupNormalization are those of all channels.
+
+    With one for all, a Clip that follows ends the process.
+    """
+    x, *parameters = (_shape(value, opset) for value in node.inputs)
+    return x is not None and all(shape == x[1:2] for shape in parameters)
+
+
 def is_over_last(node: ir.Node, opset: int) -> bool:
     """Return True if the axis of a Softmax of opset 11 is the last."""
     axis, shape = node.attributes.get_int("axis", 1), _shape(node.inputs[0], opset)
