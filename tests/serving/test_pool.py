@@ -430,6 +430,58 @@ def test_callers_of_brief_runs_wait_where_runs_are_bound_to_cores():
     workers.close()
 
 
+def test_a_request_that_joins_a_batch_after_an_exchange_has_the_new_weights():
+    class Rows(Light):
+        def __init__(self, factor):
+            super().__init__()
+            self.factor = factor
+
+        def execution(self, state=None):
+            return Execution(self, [])
+
+        def compute(self, arrays, state):
+            return [arrays[0] * self.factor]
+
+    workers = WorkerPool(Rows(1), 1, batching=Batching(2, 60_000_000_000))
+    first = workers.submit(one(3), number)
+    until(lambda: workers.stats().busy and not workers._waiting)  # it waits for another one
+    workers.exchange(Rows(2))
+    assert workers.submit(one(4), number).result(LONG) == 8
+    assert first.result(LONG) == 6
+    workers.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # raised in a finalizer
+def test_exceptions_of_signal_handlers_leave_the_pool_usable():
+    """A timer raises at any place of some thousand predictions; another thread predicts afterwards."""
+
+    class Interrupted(Exception):
+        pass
+
+    def interrupt(*_):
+        raise Interrupted
+
+    gate = Light()
+    gate.compute = lambda arrays, _state: [arrays[0] * 2]
+    workers, interrupts = WorkerPool(gate, 1), 0
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        while interrupts < 300:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 1e-4)
+                for value in range(10_000):
+                    workers.run(one(value))
+            except Interrupted:
+                interrupts += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    thread, outcome = in_thread(workers.run, one(1))
+    thread.join(LONG)
+    assert number(outcome[0]) == 2
+    workers.close()
+
+
 def test_engine_without_a_queue_replaces_one_that_has_it():
     """A resized model may run on another engine, which computes what it is given at once."""
 

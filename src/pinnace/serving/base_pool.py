@@ -37,10 +37,11 @@ class WorkerGroup(NamedTuple):
 class BasePool(ABC):
     """Workers of one or more groups, and the queue that threads serve with them: its own, or given `threads`.
 
-    Who has a worker's lock runs on it. All else has the lock of `_changed`, which would add 5 % to a caller's
-    way to an idle worker and back. No wake-up is missed: one thread adds a request, closes the pool or
-    exchanges executables, and then looks for idle workers; the other one takes or releases a worker, and then
-    looks for requests, the end and executables.
+    Who has a worker's lock runs on it. All else has `_lock`, which would add 5 % to a caller's way to an idle
+    worker and back. No wake-up is missed: one thread adds a request, closes the pool or exchanges
+    executables, and then looks for idle workers; the other one takes or releases a worker, and then looks for
+    requests, the end and executables. Both are locks of C that a `with` takes, so that an exception of a
+    signal handler (Ctrl-C) finds them either free, or in a block that frees them.
     """
 
     def __init__(
@@ -64,7 +65,9 @@ class BasePool(ABC):
 
     def _make_locks(self) -> None:
         self._main = threading.main_thread().ident
-        self._changed = threading.Condition()  # notified of requests that may join a batch
+        # A lock of C: an exception of a signal handler could leave that of a Condition taken.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)  # notified of requests that may join a batch
         self._trial = threading.Lock()  # held while `try_out` runs
 
     @property
@@ -100,15 +103,18 @@ class BasePool(ABC):
     def _release(self, worker: Worker) -> None:
         """Make a worker idle, and let a thread continue with the queue."""
         worker.release()
+        self._continue(worker)
+
+    def _continue(self, worker: Worker) -> None:
         if worker.executable is not self._executables[worker.group]:
-            with self._changed:
+            with self._lock:
                 self._adopt()
         if self._waiting:
             self._threads.serve(self, worker)
 
     def _adopt(self) -> None:
-        """Let idle workers use the current executables. The caller has the lock of `_changed`."""
-        for worker in self._workers:
+        """Let idle workers use the current executables, unless they are closed. The caller has `_lock`."""
+        for worker in () if self._closed else self._workers:
             if worker.taken():
                 try:
                     worker.adopt(self._executables[worker.group])
@@ -130,7 +136,7 @@ class BasePool(ABC):
             threading.Thread(target=self._end, name="pinnace-close").start()
 
     def _end(self) -> None:
-        with self._changed:
+        with self._lock:
             turned_away = list(self._waiting)
             self._waiting.clear()
             self._changed.notify_all()
@@ -140,7 +146,7 @@ class BasePool(ABC):
         for worker in self._workers:
             with worker.lock:  # once it has ended its request, it begins none
                 pass
-        with self._trial, self._changed:
+        with self._trial, self._lock:
             if self._freed:
                 return
             self._freed = True

@@ -106,22 +106,28 @@ class WorkerPool(BasePool):
         if timeout is None and self._direct and arrived > self._crowded_until and not self._waiting:
             me = threading.get_ident()
             for worker in self._active:
-                if not worker.lock.acquire(False):
+                if worker.lock.locked():
                     continue
-                worker.user = me
                 try:
-                    if not self._waiting and (
-                        me != self._main or worker.quick is math.inf or elements(arrays) <= worker.quick
-                    ):
-                        if self._closed or worker.executable is not self._executables[worker.group]:
-                            self._check_open()
-                            worker.adopt(self._executables[worker.group])
-                        if not worker.cores:
-                            return worker.run(arrays, outputs, arrived)
-                        with bound(worker.cores):
-                            return worker.run(arrays, outputs, arrived)
+                    with worker.lock:  # it waits only if another thread was faster
+                        worker.user = me
+                        try:
+                            if not self._waiting and (
+                                me != self._main
+                                or worker.quick is math.inf
+                                or elements(arrays) <= worker.quick
+                            ):
+                                if self._closed or worker.executable is not self._executables[worker.group]:
+                                    self._check_open()
+                                    worker.adopt(self._executables[worker.group])
+                                if not worker.cores:
+                                    return worker.run(arrays, outputs, arrived)
+                                with bound(worker.cores):
+                                    return worker.run(arrays, outputs, arrived)
+                        finally:
+                            worker.user = 0
                 finally:
-                    self._release(worker)
+                    self._continue(worker)
                 break
             else:
                 if (results := self._run_beside(arrays, outputs, arrived)) is not None:
@@ -152,9 +158,10 @@ class WorkerPool(BasePool):
             self._release(worker)
 
     def _added(self) -> Worker | None:
-        with self._changed:
+        with self._lock:
             if len(self._workers) - self.size == _MOST:
                 return None
+            self._check_open()
             worker = type(self._workers[0])(self.executable, frozenset())
             worker.taken()
             self._workers = [*self._workers, worker]
@@ -217,7 +224,7 @@ class WorkerPool(BasePool):
         `ModelStateError` if closed, `DataMismatchError` if the states do not fit, `ConfigError` if the new
         executables cannot batch requests as configured.
         """
-        with self._changed:
+        with self._lock:
             if self._closed:
                 raise ModelStateError("the model was closed while its weights or shapes were exchanged")
             if self._batching is not None:
@@ -231,7 +238,7 @@ class WorkerPool(BasePool):
     def stats(self) -> Stats:
         from pinnace.serving.stats import Stats, latency
 
-        with self._changed:
+        with self._lock:
             counts = [worker.counts for worker in self._workers]
             taken = sum(worker.lock.locked() for worker in self._workers)
             busy = min(taken, self._count)
@@ -252,7 +259,7 @@ class WorkerPool(BasePool):
 
     def enqueue(self, request: Request) -> None:
         """Queue a request and wake an idle worker for it. Raises as `submit` does."""
-        with self._changed:
+        with self._lock:
             self._check_open()
             waiting, ahead = len(self._waiting), len(self._active) - self._count
             if self._limit and waiting - len(self._idle()) + ahead >= self._limit:
@@ -293,7 +300,7 @@ class WorkerPool(BasePool):
 
     def _withdraw(self, request: Request, is_over: bool = True) -> bool:
         """Remove a request from the queue. Returns False if it is not there any more."""
-        with self._changed:
+        with self._lock:
             try:
                 self._waiting.remove(request)
             except ValueError:
@@ -311,7 +318,7 @@ class WorkerPool(BasePool):
     # -- the workers -------------------------------------------------------------------------------------
 
     def serve(self, worker: Worker) -> None:
-        with self._changed:
+        with self._lock:
             if not self._waiting or not worker.taken():
                 return
         if worker.cores:
@@ -329,26 +336,27 @@ class WorkerPool(BasePool):
 
     def _next(self, worker: Worker) -> list[Request]:
         """Return the next request, with those to be batched with it; [] once the worker is released."""
-        with self._changed:
+        with self._lock:
             worker.adopt(self._executables[worker.group])
             if not self._waiting or worker not in self._active:
                 worker.release()
                 return []
             batch = [self._waiting.popleft()]
             batching = self._batching
-            if batching is not None:
+            if batching is not None:  # the executables may be exchanged meanwhile
                 end = batch[0].arrived + batching.delay
                 while batching.extend(batch, self._waiting) and not self._closed:
                     left = end - perf_counter_ns()
                     if left <= 0 or not self._changed.wait(left / 1e9):
                         break
+                worker.adopt(self._executables[worker.group])
             return batch
 
     def _perform(self, worker: Worker, batch: Sequence[Request]) -> None:
         """Run requests, without those that were given up after they left the queue."""
         begun = [request for request in batch if request.begin()]
         if len(begun) < len(batch):
-            with self._changed:
+            with self._lock:
                 self._withdrawn += len(batch) - len(begun)
         if len(begun) == 1:
             worker.perform(begun[0])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import weakref
-from contextlib import suppress
 from queue import SimpleQueue
 from typing import Protocol
 
@@ -55,9 +54,8 @@ class ThreadPool:
         """Let a thread serve the queue with this worker; the caller's if the system cannot start one."""
         turn = queue, worker
         with self._lock:
-            if turn in self._turns:
-                return
-            self._turns.append(turn)
+            if turn not in self._turns:
+                self._turns.append(turn)
             if len(self._threads) < queue.size:
                 self._start()
         if self._threads:
@@ -78,9 +76,11 @@ class ThreadPool:
 
     def _start(self) -> None:
         thread = threading.Thread(target=self._work, name="pinnace-worker", daemon=True)
-        with suppress(RuntimeError):
+        self._threads.append(thread)  # before an exception of a signal handler while it starts
+        try:
             thread.start()
-            self._threads.append(thread)
+        except RuntimeError:
+            self._threads.remove(thread)
 
     def _work(self) -> None:
         while self._wake.get():
@@ -102,7 +102,9 @@ class ThreadPool:
 
     def join(self) -> None:
         """Wait for the end of the threads."""
-        for thread in self._threads:
+        with self._lock:  # they have started
+            threads = [*self._threads]
+        for thread in threads:
             thread.join()
 
 
