@@ -362,3 +362,13 @@ def test_a_plot_that_cannot_be_drawn_is_said_before_anything_is_measured(
     answer = pinnace("bench", twice, "--plot", tmp_path / "p.svg")
     assert (answer.code, answer.out) == (1, "")
     assert "pip install matplotlib" in answer.err
+
+
+def test_a_trace_or_plot_does_not_replace_what_is_read(pinnace, two, array_file, tmp_path):
+    given = array_file("a.npy", np.zeros((2, 3), np.float32))
+    for kept, flags in ((two, ()), (given, ("--input", f"a={given}"))):
+        before = kept.read_bytes()
+        answer = pinnace("bench", two, *flags, "--trace", kept, "--seconds", 0.01, "--clients", 0)
+        assert answer.code == 1
+        assert "it is read for this" in answer.err
+        assert kept.read_bytes() == before

@@ -47,6 +47,7 @@ def test_flags_are_the_choices_of_a_conversion(pinnace, asked, tmp_path):
     assert made == Conversion(
         save_type=ModelType.MINDIR_LITE, input_shape="x:1,3;y:2", optimize="none", turn="NHWC", half=True,
         check=True, decrypt=(bytes(16), "AES-CBC"), encrypt=(b"\x11" * 16, "AES-CBC"), trust=True, int32=True,
+        files=(tmp_path / "in.key", tmp_path / "out.key"),
     )  # fmt: skip
     assert "reading ..." in answer.err
     lines = [" ".join(line.split()) for line in answer.out.splitlines()]
@@ -68,3 +69,19 @@ def test_flags_that_are_left_out_choose_nothing(pinnace, asked, tmp_path):
     flags = ("--config", config, "--optimize", "ascend_oriented")
     assert pinnace("convert", "m.onnx", "o.mindir", *flags).code == 0
     assert asked[2][-1].input_shape != ""
+
+
+def test_a_key_that_is_read_is_not_written_to(pinnace, tmp_path):
+    key = tmp_path / "key.ms"
+    key.write_text("00" * 16)
+    answer = pinnace("convert", MODEL, key, "--encrypt-key", key)
+    assert answer.code == 1
+    assert "it is read for this" in answer.err
+    assert key.read_text() == "00" * 16
+
+
+def test_a_shape_that_is_none_is_an_error_of_one_line(pinnace, tmp_path):
+    answer = pinnace("convert", MODEL, tmp_path / "o.ms", "--shape", "x=0,3")
+    assert answer.code == 1
+    assert "input_shape: 'x:0,3': a dimension is -1 or a positive number" in answer.err
+    assert "Traceback" not in answer.err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import signal
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -155,3 +156,15 @@ def test_a_script_whose_stderr_is_logged_ends_with_its_status_as_in_a_shell(monk
     ended = SimpleNamespace(stderr=[], wait=lambda: status, terminate=None)
     monkeypatch.setattr("subprocess.Popen", lambda *_, **__: ended)
     assert _logged(["python"]) == code
+
+
+def test_a_port_beyond_65535_is_refused(pinnace, stubs):
+    assert "--http-port" in pinnace("serve", "m.onnx", "--http-port", 65536).err
+    assert "--grpc-port" in pinnace("serve", "m.onnx", "--grpc-port", 70000).err
+
+
+def test_a_server_without_its_packages_names_the_extra(pinnace, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pinnace.server.server", None)
+    answer = pinnace("serve", "m.onnx")
+    assert answer.code == 1
+    assert "install pinnace with its extra, pinnace[serve]" in answer.err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from pinnace.errors import ArgumentTypeError, ArgumentValueError, ModelFormatError, warn
@@ -272,6 +273,7 @@ class Converter:
             else None,
             trust=self.trust,
             int32=framework != "MINDIR" and os.environ.get("KEEP_ORIGIN_DTYPE") != "1",
+            files=(Path(config_file),) if config_file else (),
         )
         options = configured(options, sections, self._device, config_file or "config_info")
         if self.enable_encryption and options.encrypt is None:

@@ -88,7 +88,8 @@ def bench(
     """
     from pinnace.bench.timing import RunLimit
 
-    _check_files(plot, trace)
+    read = [model, *(Path(given.rpartition("=")[2]) for given in inputs or ()), config, reference]
+    _check_files(plot, trace, [*filter(None, read)])
     warming, limit = RunLimit(0.0, warm_up), RunLimit(seconds, runs)
     if url:
         from pinnace.cli.bench_server import measured_at
@@ -109,15 +110,15 @@ def bench(
     _judge(measured, reference)
 
 
-def _check_files(plot: Path | None, trace: Path | None) -> None:
-    """Raise before the measurement if a file cannot be written."""
+def _check_files(plot: Path | None, trace: Path | None, read: Sequence[Path]) -> None:
+    """Raise before the measurement if a file cannot be written, or is `read`."""
     from pinnace.bench import plot as plotting
     from pinnace.writing import check_output
 
     if plot:
         plotting.check(plot)
     for path in filter(None, (plot, trace)):
-        check_output(path)
+        check_output(path, read)
 
 
 def _time(setup: Setup, settings: Sequence[Setting], measured: BenchReport) -> None:

@@ -58,6 +58,7 @@ def convert(
         encrypt=_secret(encrypt_key, "--encrypt-key", mode),
         trust=trust,
         int32=int32,
+        files=tuple(filter(None, (decrypt_key, encrypt_key, config))),
     )
     if config is not None:
         device = "Ascend" if optimize == "ascend_oriented" else ""

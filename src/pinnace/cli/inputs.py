@@ -6,6 +6,7 @@ import math
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -204,16 +205,21 @@ def _typed(array: Array, tensor: Tensor) -> Array:
 
 
 def _fit(array: Array, shape: Shape) -> Array:
-    """Reshape an array to the input's shape, inferring one free dimension."""
+    """Reshape flat data, or an array that lacks dimensions of 1, to the input's shape; one may be free."""
     if takes(shape, array.shape):
         return array
-    try:
-        return array.reshape(shape)  # raises for several free dimensions
-    except ValueError:
-        hint = ": give --shape" if -1 in shape else ""
-        raise ArgumentValueError(
-            f"has {array.size} elements, shape {list(array.shape)}, but the input takes {list(shape)}{hint}"
-        ) from None
+    with suppress(ValueError):  # several free dimensions, or another number of elements
+        found = array.reshape(shape)
+        if array.ndim < 2 or _without_ones(found) == _without_ones(array):  # else in another order
+            return found
+    hint = ": give --shape" if -1 in shape else ""
+    raise ArgumentValueError(
+        f"has {array.size} elements, shape {list(array.shape)}, but the input takes {list(shape)}{hint}"
+    )
+
+
+def _without_ones(array: Array) -> list[int]:
+    return [size for size in array.shape if size != 1]
 
 
 def _picture(file: Path, tensor: Tensor, shape: Shape, pictures: Pictures) -> Array:

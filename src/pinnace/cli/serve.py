@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from pinnace.errors import NotSupportedError
+
 if TYPE_CHECKING:
     from pinnace.server.server import Options, Server
     from pinnace.server.settings import ModelSettings
@@ -21,10 +23,19 @@ Models = Annotated[
     typer.Argument(metavar="MODEL...", help="Model files, or one folder with a folder for each model."),
 ]
 Host = Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen at.")]
-HttpPort = Annotated[int, typer.Option(metavar="PORT", help="Port of HTTP; -1 for none, 0 for any free one.")]
+HttpPort = Annotated[
+    int,
+    typer.Option(metavar="PORT", min=-1, max=65535, help="Port of HTTP; -1 for none, 0 for any free one."),
+]
 GrpcPort = Annotated[
     int | None,
-    typer.Option(metavar="PORT", help="Port of gRPC; -1 for none, 0 for any free one.", show_default="8001"),
+    typer.Option(
+        metavar="PORT",
+        min=-1,
+        max=65535,
+        help="Port of gRPC; -1 for none, 0 for any free one.",
+        show_default="8001",
+    ),
 ]
 UnixSocket = Annotated[
     Path | None, typer.Option(metavar="PATH", help="Listen with HTTP at a Unix socket too.")
@@ -108,8 +119,14 @@ def serve(
     folder for each model, with its file or with folders of versions (1, 2, ...), and perhaps a model.toml.
     SIGTERM and Ctrl-C end the server: what was accepted is answered.
     """
-    from pinnace.server.server import Options
-    from pinnace.server.settings import ModelSettings
+    try:
+        from pinnace.server.server import Options
+        from pinnace.server.settings import ModelSettings
+    except ModuleNotFoundError as error:
+        needed = (
+            f"pinnace serve needs the package {error.name}: install pinnace with its extra, pinnace[serve]"
+        )
+        raise NotSupportedError(needed) from None
 
     if cluster and tracing:
         raise typer.BadParameter("--tracing is not there with --cluster: Ray traces its replicas")

@@ -56,7 +56,8 @@ class Conversion:
     float64 float32. `notes` say what the choices left out. `turn` makes the inputs of four dimensions NHWC
     that are NCHW, or the reverse. `half` stores the float32 weights in float16; `check` compares the results
     with those of the original. `decrypt` and `encrypt` are a key and a mode. `quantize` stores or
-    computes with fewer bits. `trust` allows files that are programs.
+    computes with fewer bits. `trust` allows files that are programs. `files` were read for these choices, and
+    are not written to.
     """
 
     save_type: ModelType = ModelType.MINDIR
@@ -75,6 +76,7 @@ class Conversion:
     output_type: str = ""
     int32: bool = False
     notes: tuple[str, ...] = ()
+    files: tuple[Path, ...] = ()
 
     @property
     def target(self) -> Target:
@@ -121,7 +123,7 @@ def convert(
     dialect, layout, suffix, writer = _format_of(options)
     path = Path(output)
     path = followed(path if path.suffix == suffix else Path(f"{path}{suffix}"))
-    own = source.seen  # also the files that the reader finds later
+    own, inputs = source.seen, (*inputs, *options.files)  # the reader may find more of its own
     check_output(path, (*own, *inputs))
     stage("reading")
     if options.decrypt is not None:

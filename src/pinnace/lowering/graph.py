@@ -159,9 +159,12 @@ def has_collectives(model: ir.Model) -> bool:
 def shapes_of(graph: Program | ir.Model, input_shape: str, name: str) -> tuple[Shape, ...]:
     """Return the shapes of all inputs by the option `input_shape`; () if they are the file's.
 
-    Raises ConfigError for unknown inputs.
+    Raises ConfigError for unknown inputs, and for what is no shape.
     """
-    wanted = named_shapes(input_shape)
+    try:
+        wanted = named_shapes(input_shape)
+    except ValueError as error:
+        raise ConfigError(f"{name}: input_shape: {error}") from None
     if isinstance(graph, Program):
         inputs = {i.name or "": i for i in graph_inputs(graph)}
     else:
