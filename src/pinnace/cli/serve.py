@@ -123,10 +123,7 @@ def serve(
         from pinnace.server.server import Options
         from pinnace.server.settings import ModelSettings
     except ModuleNotFoundError as error:
-        needed = (
-            f"pinnace serve needs the package {error.name}: install pinnace with its extra, pinnace[serve]"
-        )
-        raise NotSupportedError(needed) from None
+        raise NotSupportedError(f"pinnace serve needs {error.name}: pip install {_packages()}") from None
 
     if cluster and tracing:
         raise typer.BadParameter("--tracing is not there with --cluster: Ray traces its replicas")
@@ -197,6 +194,14 @@ def _serve_on_cluster(
 def _places(server: Server, host: str) -> str:
     named = (("http://", server.http_port), ("grpc://", server.grpc_port))
     return ", ".join(f"{scheme}{host}:{port}" for scheme, port in named if port)
+
+
+def _packages() -> str:
+    """Return the packages of the extra `serve`."""
+    from importlib.metadata import requires
+
+    needed = (one.partition(";") for one in requires("pinnace") or ())
+    return " ".join(f"'{package.strip()}'" for package, _, when in needed if "serve" in when)
 
 
 def _port(number: int) -> int | None:
