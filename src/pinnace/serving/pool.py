@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from threading import get_ident
 from time import monotonic, perf_counter_ns
 from typing import TYPE_CHECKING, TypeVar
 
@@ -104,7 +104,7 @@ class WorkerPool(BasePool):
         """
         arrived = perf_counter_ns()
         if timeout is None and self._direct and arrived > self._crowded_until and not self._waiting:
-            me = threading.get_ident()
+            me = get_ident()
             for worker in self._active:
                 if worker.lock.locked():
                     continue
@@ -127,7 +127,8 @@ class WorkerPool(BasePool):
                         finally:
                             worker.user = 0
                 finally:
-                    self._continue(worker)
+                    if self._waiting or worker.executable is not self._executables[worker.group]:
+                        self._continue(worker)
                 break
             else:
                 if (results := self._run_beside(arrays, outputs, arrived)) is not None:
