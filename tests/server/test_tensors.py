@@ -124,3 +124,11 @@ def test_half_a_surrogate_pair_in_json_is_no_text():
     with pytest.raises(RequestError, match="no UTF-8"):
         tensors.from_items(["\ud800"], "x", DataType.STRING, (1,))
     assert tensors.from_items(["\0é"], "x", DataType.STRING, (1,)).tolist() == ["\0é"]
+
+
+def test_bytes_of_bool_are_0_or_1():
+    """Compress counted others by their value, and gave memory that held another client's input."""
+    assert tensors.from_raw(memoryview(b"\0\1"), "x", DataType.BOOL, (2,)).tolist() == [False, True]
+    for wrong in (b"\0\2", b"\xff\0"):
+        with pytest.raises(RequestError, match="input 'x': a byte of BOOL is 0 or 1"):
+            tensors.from_raw(memoryview(wrong), "x", DataType.BOOL, (2,))

@@ -65,6 +65,9 @@ def from_raw(data: memoryview, name: str, dtype: DataType, shape: tuple[int, ...
             f"input {name!r} has {len(data)} bytes, but {list(shape)} of {NAMES[dtype]} takes "
             f"{elements * kind.itemsize}"
         )
+    if dtype is DataType.BOOL and (np.frombuffer(data, np.uint8) > 1).any():
+        # Compress adds such bytes up to its size, and leaves the rest of that memory as others left it.
+        raise RequestError(f"input {name!r}: a byte of BOOL is 0 or 1")
     return np.frombuffer(data, kind).reshape(shape)
 
 
