@@ -7,17 +7,25 @@ from onnx.parser import parse_model
 
 import pinnace
 
+WEIGHT = numpy_helper.from_array(np.full(40000, 2, np.float32), "w")
 
-def outputs_of(graph, provider):
-    """Give the first number of each output for an input of threes, and the names."""
+
+def predicted(file, provider, x):
+    """Build a model with one input x, and give the outputs."""
     if provider == "openvino":
         pytest.importorskip("openvino")
-    file = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     context = pinnace.Context()
     context.cpu.provider = provider
     with pinnace.Model() as model:
         model.build_from_buffer(file.SerializeToString(), pinnace.ModelType.ONNX, context)
-        outputs = model.predict([np.full(40000, 3, np.float32)])
+        assert [tensor.name for tensor in model.get_inputs()] == ["x"]
+        return model.predict([x])
+
+
+def outputs_of(graph, provider):
+    """Give the first number of each output for an input of threes, and the names."""
+    file = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    outputs = predicted(file, provider, np.full(40000, 3, np.float32))
     for output in outputs:
         assert len(set(output.get_data_to_numpy().tolist())) == 1
     return [float(output.get_data_to_numpy()[0]) for output in outputs], [output.name for output in outputs]
@@ -30,10 +38,9 @@ def info(name):
 @pytest.mark.parametrize("provider", ["onnxruntime", "openvino"])
 def test_outputs_that_are_given_twice_have_values_and_names_of_their_own(provider):
     """Of two outputs of one name onnxruntime writes one."""
-    weight = numpy_helper.from_array(np.full(40000, 2, np.float32), "w")
     nodes = [helper.make_node("Neg", ["x"], ["y"]), helper.make_node("Neg", ["y"], ["x_output"])]
     outputs = ["y", "x", "w", "x", "x_output", "y"]
-    graph = helper.make_graph(nodes, "g", [info("x")], [*map(info, outputs)], [weight])
+    graph = helper.make_graph(nodes, "g", [info("x")], [*map(info, outputs)], [WEIGHT])
     values, names = outputs_of(graph, provider)
     assert values == [-3, 3, 2, 3, 3, -3]
     assert names == ["y", "x_output_", "w_output", "x_output__", "x_output", "y_output"]
@@ -41,7 +48,6 @@ def test_outputs_that_are_given_twice_have_values_and_names_of_their_own(provide
 
 @pytest.mark.parametrize("outer", ["x", "w", "y"])
 def test_a_branch_that_gives_a_value_from_outside_is_refused_by_name(outer):
-    weight = numpy_helper.from_array(np.full(40000, 2, np.float32), "w")
     given = helper.make_graph([], "taken", [], [info(outer)])
     own = helper.make_graph([helper.make_node("Identity", ["x"], ["e"])], "else", [], [info("e")])
     nodes = [
@@ -49,7 +55,7 @@ def test_a_branch_that_gives_a_value_from_outside_is_refused_by_name(outer):
         helper.make_node("Constant", [], ["c"], value=numpy_helper.from_array(np.array(True), "")),
         helper.make_node("If", ["c"], ["z"], then_branch=given, else_branch=own),
     ]
-    graph = helper.make_graph(nodes, "g", [info("x")], [info("z")], [weight])
+    graph = helper.make_graph(nodes, "g", [info("x")], [info("z")], [WEIGHT])
     with pytest.raises(
         pinnace.ModelFormatError, match=f"output '{outer}' of graph 'taken' is not computed in"
     ):
@@ -61,10 +67,9 @@ def test_a_branch_that_gives_a_value_from_outside_is_refused_by_name(outer):
 @pytest.mark.parametrize("alone", [True, False])
 def test_an_output_that_is_an_input_or_a_constant_has_its_values(provider, name, wanted, alone):
     """Engines leave the memory of such an output as it is: it held what was there before."""
-    weight = numpy_helper.from_array(np.full(40000, 2, np.float32), "w")
     nodes = [] if alone else [helper.make_node("Relu", ["x"], ["y"])]
     graph = helper.make_graph(
-        nodes, "g", [info("x")], [info(n) for n in [name, *["y"] * (not alone)]], [weight]
+        nodes, "g", [info("x")], [info(n) for n in [name, *["y"] * (not alone)]], [WEIGHT]
     )
     assert outputs_of(graph, provider)[0] == [wanted, *[3] * (not alone)]
 
@@ -113,18 +118,10 @@ FUNCTIONS = """
 @pytest.mark.parametrize("case", NESTED)
 def test_nested_graphs_functions_and_unnamed_parts_give(case, provider):
     """Else onnxruntime leaves memory unwritten, gives another number, or ends the process."""
-    if provider == "openvino":
-        pytest.importorskip("openvino")
     outputs, node, wanted = NESTED[case]
     text = f"""<ir_version: 8, opset_import: ["" : 17, "local" : 1]> g ({ROWS} x) => ({outputs})
         {{ go = Constant<value = bool {{1}}>() n = Constant<value = int64 {{3}}>() {node} }} {FUNCTIONS}"""
-    context = pinnace.Context()
-    context.cpu.provider = provider
-    with pinnace.Model() as model:
-        file = parse_model(text)
-        model.build_from_buffer(file.SerializeToString(), pinnace.ModelType.ONNX, context)
-        assert [tensor.name for tensor in model.get_inputs()] == ["x"]
-        given = model.predict([X])
+    given = predicted(parse_model(text), provider, X)
     assert len(given) == len(wanted)
     for one, expected in zip(given, wanted, strict=True):
         np.testing.assert_array_equal(one.get_data_to_numpy(), expected)

@@ -271,9 +271,7 @@ def test_open_models_make_no_threads_that_wait_for_work(serving, tmp_path):
 def test_ten_models_share_as_many_threads_as_one_has_workers(serving, tmp_path, monkeypatch):
     for number in range(10):
         models.constant(tmp_path / str(number) / "model.onnx", number)
-    monkeypatch.setattr(
-        "pinnace.serving.worker._BRIEF", 0
-    )  # so that no request is computed in the event loop
+    monkeypatch.setattr("pinnace.serving.worker._BRIEF", 0)  # no request is computed in the event loop
     server = serving(tmp_path)
     clients = [threading.Thread(target=_ask_ten, args=(server,)) for _ in range(4)]
     for client in clients:

@@ -88,8 +88,9 @@ def bench(
     """
     from pinnace.bench.timing import RunLimit
 
-    read = [model, *(Path(given.rpartition("=")[2]) for given in inputs or ()), config, reference]
-    _check_files(plot, trace, [*filter(None, read)])
+    fed = (part for given in inputs or () for part in (given, given.partition("=")[2]))  # FILE or NAME=FILE
+    read = [model, *map(Path, fed), *filter(None, (config, reference))]
+    _check_files(plot, trace, read)
     warming, limit = RunLimit(0.0, warm_up), RunLimit(seconds, runs)
     if url:
         from pinnace.cli.bench_server import measured_at

@@ -60,7 +60,7 @@ class Result:
 def infer_now(repository: Repository, request: Request, memory: SharedMemory, call: Call) -> Result | None:
     """Compute a request as `infer` does, or return None if it has to wait for anything."""
     model = repository.opened(request.model, request.version)
-    if model is None:
+    if model is None or not model.runner.has_brief:
         return None
     _take(request, call)
     with model.held():

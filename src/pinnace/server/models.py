@@ -37,6 +37,12 @@ class _Runner(ModelParallelRunner):
         super().__init__()
         self._threads = threads
 
+    @property
+    def has_brief(self) -> bool:
+        """True if `predict_brief` may return outputs."""
+        live = self._live
+        return live is not None and live.workers.has_brief
+
     def predict_brief(self, inputs: Sequence[Array]) -> list[Array] | None:
         """Return the outputs if the run takes less time than to hand it to a worker, else None."""
         live = self._built()

@@ -106,6 +106,7 @@ class BasePool(ABC):
         self._continue(worker)
 
     def _continue(self, worker: Worker) -> None:
+        """Do what came up while an idle worker was taken: an exchange, or requests."""
         if worker.executable is not self._executables[worker.group]:
             with self._lock:
                 self._adopt()

@@ -59,7 +59,7 @@ class ThreadPool:
             if len(self._threads) < queue.size:
                 self._start()
         if self._threads:
-            self._wake.put(True)
+            self._wake.put(True)  # also for a known turn: an exception may have come before
             return
         while self._turns and self._alone.acquire(blocking=False):  # else one that called before serves it
             try:
