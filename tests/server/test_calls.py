@@ -142,6 +142,12 @@ def test_faults_of_the_server_are_errors_and_those_of_clients_warnings(caplog, e
     assert (third.levelname, third.event) == ("DEBUG", "answered")
 
 
+@pytest.mark.parametrize("character", ["n", "é", "\ud800", "\U0001f6a2"])
+def test_the_error_that_a_client_is_told_is_utf_8_and_short(character):
+    _, text = calls.Call("infer", {}).failed(RequestError(character * 20_000))
+    assert 1900 < len(text.encode()) <= 2000
+
+
 def test_the_application_sees_that_a_client_goes_within_a_body():
     told = [{"type": "http.request", "body": b"x", "more_body": True}, {"type": "http.disconnect"}]
     waiting, seen = iter(told), []

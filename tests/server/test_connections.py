@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import socket
 import threading
-from contextlib import ExitStack, closing
+import time
+from contextlib import ExitStack, closing, suppress
 
 import grpc
+import numpy as np
 import pytest
 import tritonclient.grpc
 import tritonclient.http
+from onnx import TensorProto
+from tests.server import models
 from tests.server.test_limits import busy, connected, endless
 from tests.server.test_protocol import A, B, inputs
 from tests.waiting import LIMIT, until
 
 from pinnace.server.connections import Connection
+from pinnace.server.door import binary_request
 from pinnace.server.grpc import SERVICE
 
 LIVE = b"GET /v2/health/live HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -186,3 +191,50 @@ def test_a_message_that_does_not_come_holds_nobody_up(serving, simple):
         assert result.as_numpy("OUTPUT0")[0, 0] == 1
         slow.cancel()
         called.set()
+
+
+def posted(model: str, inputs: list, fields: str = "") -> bytes:
+    """A request to infer, with other fields in its head."""
+    path, body, headers = binary_request(model, inputs)
+    headers |= {"host": "x", "content-length": str(len(body))}
+    listed = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return f"POST {path} HTTP/1.1\r\n{listed}{fields}\r\n".encode() + body
+
+
+def test_the_body_of_a_request_to_upgrade_is_no_request(serving, simple):
+    """Java's HttpClient asks so; behind a proxy such a body would be somebody's request."""
+    fields = "connection: Upgrade, HTTP2-Settings{}\r\nUpgrade: h2c\r\n"
+    given = [("INPUT0", A), ("INPUT1", B)]
+    first, last = (posted("simple", given, fields.format(close)) for close in ("", ", close"))
+    with closing(opened(serving(simple).http_port)) as client:
+        client.sendall(first + first + LIVE + last)
+        answers = rest(client)
+    assert answers.count(b"HTTP/1.1 ") == answers.count(b"HTTP/1.1 200") == 4
+
+
+def test_another_protocol_is_refused(serving, simple):
+    with closing(opened(serving(simple).http_port)) as client:
+        assert status(client, b"CONNECT x:80 HTTP/1.1\r\nhost: x\r\n\r\n") == b"400"
+
+
+def test_empty_lines_do_not_keep_a_connection_open(serving, simple, monkeypatch):
+    monkeypatch.setattr("pinnace.server.connections.PATIENCE", 0.2)
+    server = serving(simple)
+    with closing(opened(server.http_port)) as client:
+        assert status(client, LIVE) == b"200"
+        client.sendall(b"\r\n")
+        assert rest(client) == b""
+
+
+@pytest.mark.parametrize("pause", [0.05, 1.0])
+def test_a_client_may_read_slowly_but_not_stop(serving, tmp_path, monkeypatch, pause):
+    monkeypatch.setattr("pinnace.server.connections.PATIENCE", 0.3)
+    server, x = serving(models.echo(tmp_path / "echo.onnx", TensorProto.FLOAT)), np.ones(1 << 22, np.float32)
+    with closing(opened(server.http_port)) as client:
+        client.sendall(posted("echo", [("x", x)], "connection: close\r\n"))
+        got = 0
+        with suppress(ConnectionResetError):
+            while part := client.recv(1 << 20, socket.MSG_WAITALL):
+                got += len(part)
+                time.sleep(pause)
+    assert (got > x.nbytes) is (pause < 0.3)

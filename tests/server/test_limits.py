@@ -150,6 +150,9 @@ def test_requests_that_are_too_large_are_refused_before_they_are_read(serving, s
     assert refused(server, b"x" * 10_001)[0] == 413
     bomb = gzip.compress(b"0" * 100_000_000)
     assert refused(server, bomb, content_encoding="gzip")[0] == 413
+    nothing = zlib.compressobj()
+    blocks = b"".join(nothing.compress(b"") + nothing.flush(zlib.Z_FULL_FLUSH) for _ in range(4000))
+    assert refused(server, blocks, content_encoding="deflate", transfer_encoding="chunked")[0] == 413
     client = connected(tritonclient.grpc, server)
     given = [tritonclient.grpc.InferInput(name, [1000, 16], "INT32") for name in ("INPUT0", "INPUT1")]
     for one in given:
@@ -174,7 +177,10 @@ OTHER = ONE | {"name": "INPUT1"}
         ({"inputs": [ONE | {"shape": [1, 16.0]}]}, "sizes are whole"),
         ({"inputs": [ONE | {"shape": [1, True]}]}, "sizes are whole"),
         ({"inputs": [ONE | {"shape": [1 << 40]}]}, "sizes are whole"),
-        ({"inputs": [ONE | {"shape": [1 << 30, 1 << 30]}]}, "has 16 elements"),
+        ({"inputs": [ONE | {"shape": [4, 4, 4]}]}, "has 16 elements"),
+        ({"inputs": [ONE | {"shape": [1 << 30, 1 << 30]}]}, "no array has so many"),
+        ({"inputs": [ONE | {"shape": [1] * 65}]}, "of 65 dimensions: no array has so many"),
+        ({"inputs": [ONE | {"shape": [0, *[(1 << 31) - 1] * 4], "data": []}]}, "no array has so many"),
         ({"inputs": [ONE | {"data": [0.5] * 16}]}, "must be whole numbers"),
         ({"inputs": [ONE | {"data": [True] * 16}]}, "must be whole numbers"),
         ({"inputs": [ONE | {"data": [1 << 40] * 16}]}, "does not hold"),
@@ -189,7 +195,9 @@ OTHER = ONE | {"name": "INPUT1"}
             "_byte_size and _offset are numbers",
         ),
         ({"inputs": [ONE, OTHER], "parameters": {"timeout": "soon"}}, "parameter timeout: 'soon'"),
+        ({"inputs": [ONE, OTHER], "parameters": {"timeout": 10**400}}, "parameter timeout: 1000"),
         ({"inputs": [ONE, OTHER], "parameters": {"priority": -1}}, "parameter priority: -1"),
+        ({"inputs": [ONE | {"name": "\ud800" * 9000}]}, "has no '\\ud800"),
         ({"inputs": [ONE, OTHER], "parameters": []}, "parameters must be an object"),
         ({"inputs": [ONE, OTHER], "outputs": [{}]}, "name must be text"),
         ({"inputs": [ONE, OTHER], "id": 7}, "id must be text"),
@@ -208,11 +216,14 @@ def test_damaged_json_is_told_what_is_wrong(serving, simple, request_, message):
         (b"\xff\xfe", {}, "is not JSON"),
         (b"[" * 100_000, {}, "is not JSON"),
         (b"{}", {"inference_header_content_length": "3"}, "number of bytes of JSON"),
+        (b"{}", {"inference_header_content_length": "1" * 5000}, "number of bytes of JSON"),
         (b"{}", {"inference_header_content_length": "-1"}, "number of bytes of JSON"),
         (b"{}", {"content_encoding": "br"}, "is not known"),
         (b"{}", {"content_encoding": "gzip"}, "not compressed as its content-encoding says"),
         (gzip.compress(b"{}", mtime=0)[:-9], {"content_encoding": "gzip"}, "ends before"),
         (zlib.compress(b"{}")[:-3], {"content_encoding": "deflate"}, "ends before"),
+        (gzip.compress(b"{}") * 2, {"content_encoding": "gzip"}, "goes on where its gzip ends"),
+        (zlib.compress(b"{}") + b"x" * 100_000, {"content_encoding": "deflate"}, "where its deflate ends"),
     ],
 )
 def test_damaged_bodies_are_told_what_is_wrong(serving, simple, body, headers, message):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+from http.client import HTTPConnection
 from types import ModuleType, SimpleNamespace
 
 import grpc
@@ -18,6 +20,8 @@ from onnx import TensorProto, helper
 from tests.server import models
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
+
+from pinnace.server import tensors
 
 A = np.arange(16, dtype=np.int32)[np.newaxis]
 B = np.ones((1, 16), np.int32)
@@ -178,6 +182,45 @@ def test_elements_in_a_message_of_grpc_are_those_in_raw_bytes(serving, tmp_path)
             request.inputs[0].datatype = name
             with pytest.raises(grpc.RpcError, match=f"{name} is sent in raw_input_contents"):
                 stub.ModelInfer(request)
+
+
+def test_an_input_in_a_message_of_grpc_is_given_once(serving, simple):
+    request = service_pb2.ModelInferRequest(model_name="simple")
+    for name, array in (("INPUT0", A), ("INPUT1", B)):
+        request.inputs.add(name=name, datatype="INT32", shape=array.shape)
+        request.raw_input_contents.append(array.tobytes())
+    with grpc.insecure_channel(f"127.0.0.1:{serving(simple).grpc_port}") as channel:
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        assert stub.ModelInfer(request).raw_output_contents[0] == (A + B).tobytes()
+        request.inputs[1].contents.int_contents.extend([0] * 16)
+        with pytest.raises(grpc.RpcError, match="'INPUT1' is given twice"):
+            stub.ModelInfer(request)
+        del request.inputs[1]
+        request.inputs.add(name="é" * 20_000, datatype="INT32", shape=B.shape)
+        with pytest.raises(grpc.RpcError, match="INVALID_ARGUMENT"):
+            stub.ModelInfer(request)
+
+
+def test_many_texts_and_their_json_hold_up_nobody(door, serving, tmp_path, monkeypatch):
+    """They take seconds of Python, which a thread of its own takes."""
+    threads, texts = [], np.full(20_000, b"text", object)
+
+    def noted(work):
+        return lambda *words: threads.append(threading.current_thread()) or work(*words)
+
+    for name in ("from_raw", "to_raw"):
+        monkeypatch.setattr(tensors, name, noted(getattr(tensors, name)))
+    server = serving(models.echo(tmp_path / "echo.onnx", TensorProto.STRING))
+    result = connected(door, server).infer("echo", inputs(door, texts, names=["x"]))
+    assert (result.as_numpy("y") == texts).all()
+    assert len(threads) == 2
+    assert server._thread not in threads
+
+
+def test_a_path_that_nobody_has_leads_nowhere(serving, simple):
+    client = HTTPConnection("127.0.0.1", serving(simple).http_port)
+    client.request("GET", "/v2/", headers={"host": "elsewhere"})
+    assert client.getresponse().status == 404
 
 
 @pytest.mark.parametrize(

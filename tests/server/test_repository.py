@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import threading
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import numpy as np
@@ -170,7 +172,7 @@ def test_a_model_has_settings_of_its_own(serving, tmp_path):
     ("text", "message"),
     [
         ("wokers = 1", "there is no setting 'wokers'; there are engine"),
-        ("workers = -1", "workers must be a whole number of at least 0, not -1"),
+        ("workers = -1", "workers must be a whole number from 0 to 2\\^31, not -1"),
         ("workers = true", "workers must be a whole number"),
         ("device_ids = [0, 'x']", "device_ids must be a list of whole numbers"),
         ("workers", "is not TOML"),
@@ -178,15 +180,76 @@ def test_a_model_has_settings_of_its_own(serving, tmp_path):
         ('engine = "tensorflow"', r"engine: cpu_provider must be in \[onnxruntime, openvino\]"),
         ('precision = "half"', "precision: cpu_precision_mode must be in"),
         ('device = "tpu"', "device: target elements must be in"),
+        ('labels = "/etc/passwd"', "labels: '/etc/passwd' is not in the folder of the model"),
+        ('config = "../other/options.ini"', "is not in the folder of the model"),
+        ('labels = "link.txt"', "is not in the folder of the model"),
         ('config = "none.ini"', "config: Set parallel failed, config_path does not exist"),
     ],
 )
 def test_wrong_settings_name_the_file_and_the_key(tmp_path, text, message):
     file = tmp_path / "model.toml"
     file.write_text(text)
+    (tmp_path / "link.txt").symlink_to("/etc/passwd")
     with pytest.raises(ConfigError, match=message) as raised:
         ModelSettings().read(file)
     assert str(file) in str(raised.value)
+
+
+@pytest.mark.parametrize("make", [lambda file: file.mkdir(), lambda file: file.write_text("wokers = 1")])
+def test_a_model_with_wrong_settings_is_not_ready_and_keeps_nobody_from_starting(serving, tmp_path, make):
+    for name in ("m", "other"):
+        models.constant(tmp_path / name / "model.onnx", 1)
+    make(tmp_path / "m" / "model.toml")
+    client = client_of(serving(tmp_path))
+    assert ask(client, "other") == (1, "1")
+    assert not client.is_server_ready()
+    assert not client.is_model_ready("m")
+    index = {one["name"]: one["reason"] for one in client.get_model_repository_index()}
+    assert "model.toml" in index["m"]
+    with pytest.raises(InferenceServerException, match=r"503.*m cannot be opened: .*model\.toml"):
+        ask(client, "m")
+
+
+def test_that_a_model_is_not_ready_names_no_file(serving, tmp_path):
+    broken = tmp_path / "m" / "model.onnx"
+    broken.parent.mkdir()
+    broken.write_bytes(b"no model")
+    server = serving(tmp_path)
+    for path in ("models/m/ready", "health/ready"):
+        with pytest.raises(urllib.error.HTTPError) as raised:
+            urllib.request.urlopen(f"http://127.0.0.1:{server.http_port}/v2/{path}")
+        said = raised.value.read().decode()
+        assert raised.value.code == 503
+        assert "see /v2/repository/index" in said
+        assert str(tmp_path) not in said
+
+
+def test_a_request_that_waits_opens_no_model_that_is_unloaded_meanwhile(serving, tmp_path, gate):
+    for number in (1, 2):
+        models.constant(tmp_path / "m" / str(number) / "model.onnx", number)
+    server = serving(tmp_path, memory=1 << 30)
+    client, ended = client_of(server), []
+
+    def late() -> None:
+        with pytest.raises(InferenceServerException, match="m is not loaded"):
+            ask(client, "m", "1")
+        ended.append(True)
+
+    loading = threading.Thread(target=client.load_model, args=("m",))
+    entry = server.repository.entry("m")
+    loading.start()
+    until(entry.lock.locked)
+    unloading = threading.Thread(target=client_of(server).unload_model, args=("m",))
+    unloading.start()
+    until(lambda: len(entry.lock._waiters or ()) == 1)
+    asking = threading.Thread(target=late)
+    asking.start()
+    until(lambda: len(entry.lock._waiters or ()) == 2)
+    gate.set()
+    for one in (loading, unloading, asking):
+        one.join()
+    assert ended
+    assert not entry.open
 
 
 def test_a_load_brings_the_settings_of_a_configuration_of_triton():

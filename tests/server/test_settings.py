@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 
@@ -55,18 +56,18 @@ def test_devices_are_those_of_the_context():
 
 
 @pytest.mark.parametrize(
-    ("value", "is_right"), [(0, True), (3, True), (0.5, True), (-0.5, False), ("1", False)]
+    ("value", "is_right"), [(0, True), (3, True), (0.5, True), (-0.5, False), ("1", False), (math.inf, False)]
 )
 def test_a_timeout_is_a_number_from_0_on(value, is_right):
     if is_right:
         assert ModelSettings().updated({"timeout": value}, "here").timeout == value
     else:
-        with pytest.raises(ConfigError, match="here: timeout must be a number of at least 0"):
+        with pytest.raises(ConfigError, match=r"here: timeout must be a number from 0 to 2\^31"):
             ModelSettings().updated({"timeout": value}, "here")
 
 
 def test_a_whole_number_is_no_part_of_one():
-    with pytest.raises(ConfigError, match=r"queue must be a whole number of at least 0, not 1\.5"):
+    with pytest.raises(ConfigError, match=r"queue must be a whole number from 0 to 2\^31, not 1\.5"):
         ModelSettings().updated({"queue": 1.5}, "here")
     with pytest.raises(ConfigError, match="engine must be text, not 1"):
         ModelSettings().updated({"engine": 1}, "here")
@@ -77,7 +78,17 @@ def test_a_missing_file_changes_nothing(tmp_path):
     assert settings.read(tmp_path / "model.toml") == settings
 
 
-@pytest.mark.parametrize("config", ["[]", "{", '{"instance_group": [{}]}', '{"max_batch_size": "many"}'])
+@pytest.mark.parametrize(
+    "config",
+    [
+        "[]",
+        "{",
+        '{"instance_group": [{}]}',
+        '{"max_batch_size": "many"}',
+        '{"max_batch_size": Infinity}',
+        "[" * 100_000,
+    ],
+)
 def test_what_is_no_configuration_of_triton_is_refused(config):
     with pytest.raises(RequestError, match="is not Triton's JSON of a model"):
         ModelSettings().overridden(config)
@@ -86,5 +97,7 @@ def test_what_is_no_configuration_of_triton_is_refused(config):
 def test_a_configuration_of_triton_with_other_fields_keeps_the_settings():
     settings = ModelSettings(workers=2, max_batch_size=4, default_priority=1)
     assert settings.overridden(json.dumps({"name": "m", "instance_group": []})) == settings
-    with pytest.raises(RequestError, match="max_batch_size must be a whole number of at least 0, not -1"):
+    with pytest.raises(RequestError, match=r"max_batch_size must be a whole number from 0 to 2\^31, not -1"):
         settings.overridden('{"max_batch_size": -1}')
+    with pytest.raises(RequestError, match=r"a whole number from 0 to 2\^31, not 10000"):
+        settings.overridden(json.dumps({"max_batch_size": 10**30}))

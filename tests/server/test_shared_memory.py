@@ -14,7 +14,7 @@ from tests.server.test_protocol import A, B
 from tritonclient.utils import InferenceServerException
 
 from pinnace.errors import NotSupportedError
-from pinnace.server.failures import RequestError
+from pinnace.server.failures import RequestError, TooLargeError
 from pinnace.server.shared_memory import SharedMemory, Span
 
 PREFIX = f"/pinnace-test-{os.getpid()}-"
@@ -129,6 +129,49 @@ def test_a_name_is_registered_once_and_regions_are_closed_by_name(key):
     assert [one["name"] for one in memory.status()] == ["b"]
     memory.unregister()
     assert held() == before
+
+
+def test_a_request_reads_the_region_that_it_named_whatever_is_registered_meanwhile(key):
+    """The system gives the number of a closed file to the next one."""
+    memory = SharedMemory(PREFIX)
+    memory.register("r", key[0], 0, 256)
+    region, _ = memory._place(Span("r", 0, 256))
+    memory.unregister("r")
+    other = shm.create_shared_memory_region("other", f"{key[0]}-other", 256)
+    memory.register("r", f"{key[0]}-other", 0, 256)
+    memory.register("s", f"{key[0]}-other", 0, 256)
+    assert os.pread(region.descriptor, 64, 0) == A.tobytes()
+    memory.unregister()
+    shm.destroy_shared_memory_region(other)
+
+
+def test_the_spans_of_a_request_have_a_limit_together(key):
+    memory = SharedMemory(PREFIX, limit=100)
+    memory.register("r", key[0], 0, 256)
+    assert len(memory.read(Span("r", 0, 60), 40)) == 60
+    for size, before in ((101, 0), (60, 41)):
+        with pytest.raises(TooLargeError, match="over 100 bytes in shared memory"):
+            memory.read(Span("r", 0, size), before)
+
+
+@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+def test_a_span_has_the_size_of_its_shape(serving, simple, door, key):
+    server = serving(simple, shared_memory=PREFIX, max_bytes=100_000)
+    port = server.http_port if door is tritonclient.http else server.grpc_port
+    client = door.InferenceServerClient(f"127.0.0.1:{port}")
+    client.register_system_shared_memory("r", key[0], 256)
+    given = [door.InferInput(name, [1, 16], "INT32") for name in ("INPUT0", "INPUT1")]
+    for one in given:
+        one.set_shared_memory("r", 65)
+    with pytest.raises(InferenceServerException, match=r"has 65 bytes, but \[1, 16\] of INT32 takes 64"):
+        client.infer("simple", given)
+    os.truncate(f"/dev/shm{key[0]}", 1 << 40)  # of which nothing takes memory
+    client.register_system_shared_memory("all", key[0], 1 << 40)
+    for one in given:
+        one.set_shape([1 << 20, 16])
+        one.set_shared_memory("all", 1 << 26)
+    with pytest.raises(InferenceServerException, match="over 100000 bytes in shared memory"):
+        client.infer("simple", given)
 
 
 def test_no_more_than_256_regions_are_open(key):

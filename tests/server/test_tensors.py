@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -99,6 +101,8 @@ def test_items_of_json_become_arrays(dtype, items, wanted):
         (DataType.INT32, [1], "has 1 elements, but the shape"),
         (DataType.INT32, [[1], [2]], "more dimensions than its shape"),
         (DataType.INT32, {"0": 1}, "must be a list"),
+        (DataType.BFLOAT16, [0, 10**39], "does not hold"),
+        (DataType.FLOAT64, [0, 10**400], "does not hold"),
     ],
 )
 def test_items_that_do_not_fit_are_refused(dtype, items, message):
@@ -108,8 +112,16 @@ def test_items_that_do_not_fit_are_refused(dtype, items, message):
 
 def test_results_become_json_in_row_major_order():
     for kind in (np.float16, ml_dtypes.bfloat16, np.int64):
-        assert tensors.to_items(np.array([[1, 2], [3, 4]], kind).T) == [1, 3, 2, 4]
-    assert tensors.to_items(np.array([["a", "b"]], object)) == ["a", "b"]
+        assert json.loads(tensors.to_json(np.array([[1, 2], [3, 4]], kind).T)) == [1, 3, 2, 4]
+    assert json.loads(tensors.to_json(np.array([["a", ", é"]], object))) == ["a", ", é"]
+    assert tensors.to_json(np.empty(0)) == "[]"
+
+
+@pytest.mark.parametrize("count", [(1 << 14) - 1, 1 << 14, (1 << 15) + 1])
+def test_many_elements_are_converted_in_parts(count):
+    numbers = list(range(count))
+    array = tensors.from_items(numbers, "x", DataType.INT32, (count,))
+    assert array.tolist() == numbers == json.loads(tensors.to_json(array))
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (2, 3), ((1 << 31) - 1,)])
@@ -120,15 +132,13 @@ def test_a_shape_is_sizes_of_31_bits(shape):
             tensors.checked_shape([*shape, wrong], "x")
 
 
+@pytest.mark.parametrize("shape", [[1] * 33, [(1 << 31) - 1] * 2, [0, *[(1 << 31) - 1] * 3], [2] * 500])
+def test_a_shape_has_as_many_dimensions_and_elements_as_an_array(shape):
+    with pytest.raises(RequestError, match=f"of {len(shape)} dimensions: no array has so many"):
+        tensors.checked_shape(shape, "x")
+
+
 def test_half_a_surrogate_pair_in_json_is_no_text():
     with pytest.raises(RequestError, match="no UTF-8"):
         tensors.from_items(["\ud800"], "x", DataType.STRING, (1,))
     assert tensors.from_items(["\0é"], "x", DataType.STRING, (1,)).tolist() == ["\0é"]
-
-
-def test_bytes_of_bool_are_0_or_1():
-    """Compress counted others by their value, and gave memory that held another client's input."""
-    assert tensors.from_raw(memoryview(b"\0\1"), "x", DataType.BOOL, (2,)).tolist() == [False, True]
-    for wrong in (b"\0\2", b"\xff\0"):
-        with pytest.raises(RequestError, match="input 'x': a byte of BOOL is 0 or 1"):
-            tensors.from_raw(memoryview(wrong), "x", DataType.BOOL, (2,))

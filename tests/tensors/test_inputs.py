@@ -127,6 +127,20 @@ def test_bfloat16_is_spelled_as_ml_dtypes_has_it():
         ports(Port("x", DataType.STRING, (2,))).arrays([np.zeros(2, np.float32)])
 
 
+def test_bytes_of_bool_are_0_or_1():
+    """Compress counted others by their value, and gave memory that held another client's input."""
+    taken = ports(Port("x", DataType.BOOL, (-1,)))
+    for fine in ([], [0, 1, 1]):
+        array = np.array(fine, np.uint8).view(bool)
+        assert taken.arrays([array])[0] is array
+    for wrong in ([0, 2, 1], [255, 0, 0]):
+        array = np.array(wrong, np.uint8).view(bool)
+        for given in (array, Tensor(array)):
+            for _ in range(2):
+                with pytest.raises(DataMismatchError, match="input 'x' has a byte of BOOL that is neither"):
+                    taken.arrays([given])
+
+
 def test_inputs_without_elements_are_taken_unless_the_model_refuses_them():
     port = Port("x", DataType.FLOAT32, (-1, -1))
     empty = np.zeros((0, 3), np.float32)

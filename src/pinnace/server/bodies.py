@@ -44,7 +44,7 @@ class _Body:
         headers = dict(scope["headers"])
         self._encoding = headers.get(b"content-encoding", b"identity").decode("latin-1").lower()
         self._length = int(headers.get(b"content-length", b"0"))
-        self._receive, self._limit, self._taken, self._ended = receive, limit, 0, False
+        self._receive, self._limit, self._sent, self._taken, self._ended = receive, limit, 0, 0, False
         self._deadline = asyncio.get_running_loop().time() + PATIENCE
         window = _WINDOWS.get(self._encoding)
         self._unpacked = zlib.decompressobj(window) if window else None
@@ -66,10 +66,11 @@ class _Body:
         if message["type"] != "http.request":
             return message
         part, self._ended = message.get("body", b""), not message.get("more_body", False)
+        self._sent += len(part)
         if self._unpacked is not None:
-            part = await asyncio.to_thread(self._plain, part)  # a few bytes may become many
+            part = await asyncio.to_thread(self._plain, part)  # a few bytes may become many, and many none
         self._taken += len(part)
-        if self._taken > self._limit:
+        if max(self._sent, self._taken) > self._limit:
             raise self._too_large()
         if self._ended and self._unpacked is not None and not self._unpacked.eof:
             raise RequestError(f"the body ends before its {self._encoding} does")
@@ -78,9 +79,12 @@ class _Body:
     def _plain(self, part: bytes) -> bytes:
         assert self._unpacked is not None
         try:
-            return self._unpacked.decompress(part, self._limit - self._taken + 1)
+            plain = self._unpacked.decompress(part, self._limit - self._taken + 1)
         except zlib.error as error:
             raise RequestError(f"the body is not compressed as its content-encoding says: {error}") from None
+        if self._unpacked.unused_data:
+            raise RequestError(f"the body goes on where its {self._encoding} ends: send one stream")
+        return plain
 
     def _too_large(self) -> TooLargeError:
         return TooLargeError(f"the request has more than {self._limit} bytes (pinnace serve --max-bytes)")

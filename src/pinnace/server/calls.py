@@ -14,6 +14,8 @@ from pinnace.server.failures import GONE, Answer, answer
 
 _LONGEST = 100
 """Characters of a client's text that the log has."""
+_ERROR = 2000
+"""Bytes of an error that a client is told: gRPC writes three for one, and refuses more than 8 KB."""
 _log = Log("pinnace.server")
 
 
@@ -59,7 +61,7 @@ class Call:
         text = str(error) if foreseen else "the server failed; its log says why"
         level = ERROR if failure.status >= 500 else WARNING
         self._ended(level, "request failed", text, None if foreseen else error, cause=failure.cause)
-        return failure, text
+        return failure, text.encode(errors="replace")[:_ERROR].decode(errors="ignore")
 
     def _ended(
         self, level: int, event: str, text: str, error: Exception | None = None, **more: object

@@ -22,6 +22,7 @@ from pinnace.server.connections import PATIENCE
 from pinnace.server.failures import AccessError, RequestError
 from pinnace.server.repository import Repository
 from pinnace.server.shared_memory import SharedMemory, span_of
+from pinnace.server.work import aside
 from pinnace.types import Array, DataType
 
 SERVICE = "inference.GRPCInferenceService"
@@ -191,11 +192,13 @@ class _Service:
         return message("Empty")()
 
     async def infer(self, request: Any, call: Call) -> Any:
-        decoded = _decoded(request, self._memory)
+        slow = any(given.datatype == "BYTES" or given.HasField("contents") for given in request.inputs)
+        decoded = await aside(request.ByteSize() if slow else 0, _decoded, request, self._memory)
         with continued(call.headers):
             task = self._repository, decoded, self._memory, call
             result = inference.infer_now(*task) or await inference.infer(*task)
-        return _encoded(result, request.id)
+        texts = sum(one.array.nbytes for one in result.outputs if one.array.dtype == object)
+        return await aside(texts, _encoded, result, request.id)
 
     async def stream(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[Any]:
         call = _called("ModelStreamInfer", context)
@@ -231,17 +234,29 @@ def _parameters(given: Any) -> dict[str, Any]:
 
 def _decoded(request: Any, memory: SharedMemory) -> inference.Request:
     raw = iter(request.raw_input_contents)
-    arrays = dict[str, Array]()
+    arrays, shared = dict[str, Array](), 0
     for given in request.inputs:
         if given.name in arrays:
             raise RequestError(f"input {given.name!r} is given twice")
         options = _parameters(given.parameters)
         inference.check(options)
         span = span_of(options, given.name)
-        data = memory.read(span) if span else next(raw, None)
+        dtype = tensors.data_type(given.datatype, given.name)
+        shape = tensors.checked_shape(given.shape, given.name)
+        if span is not None:
+            tensors.check_size(span.size, given.name, dtype, shape)
+            data: Any = memory.read(span, shared)
+            shared += span.size
+        else:
+            data = next(raw, None)
         if data is None and request.raw_input_contents:
             raise RequestError(f"raw_input_contents has no tensor for input {given.name!r}")
-        arrays[given.name] = _array(given, None if data is None else memoryview(data))
+        if data is None:
+            arrays[given.name] = _of_contents(given, dtype, shape)
+        elif given.HasField("contents"):
+            raise RequestError(f"input {given.name!r} is given twice: in contents and as raw bytes")
+        else:
+            arrays[given.name] = tensors.from_raw(memoryview(data), given.name, dtype, shape)
     if next(raw, None) is not None:
         raise RequestError(f"raw_input_contents has more tensors than the {len(request.inputs)} inputs take")
     wanted = {output.name: _parameters(output.parameters) for output in request.outputs}
@@ -250,15 +265,11 @@ def _decoded(request: Any, memory: SharedMemory) -> inference.Request:
     return inference.Request(request.model_name, request.model_version, arrays, outputs, parameters)
 
 
-def _array(given: Any, raw: memoryview | None) -> Array:
-    dtype = tensors.data_type(given.datatype, given.name)
-    shape = tensors.checked_shape(given.shape, given.name)
-    if raw is not None:
-        return tensors.from_raw(raw, given.name, dtype, shape)
+def _of_contents(given: Any, dtype: DataType, shape: tuple[int, ...]) -> Array:
     field = _CONTENTS.get(dtype)
     if field is None:
         raise RequestError(f"input {given.name!r}: {given.datatype} is sent in raw_input_contents")
-    return tensors.from_items(list(getattr(given.contents, field)), given.name, dtype, shape)
+    return tensors.from_items(getattr(given.contents, field), given.name, dtype, shape)
 
 
 def _encoded(result: inference.Result, id_: str) -> Any:

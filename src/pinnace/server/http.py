@@ -29,6 +29,7 @@ from pinnace.server.work import aside, unless_gone
 
 _LENGTH = "Inference-Header-Content-Length"
 """The header with the bytes of JSON before the raw tensors."""
+_WHY = "see /v2/repository/index"  # a reason names files, which needs a token
 _POLICY = "default-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'"
 _Handler = Callable[[Request], Awaitable[Response]]
 _BodyOf = Callable[[Answer, str], dict[str, Any]]
@@ -75,7 +76,7 @@ def application(
         work: _Handler = _refused if route.local and not alone else getattr(api, route.handler)
         return _answering(work, access, route.scope, f"{route.method} {route.path}", body_of)
 
-    return Starlette(
+    made = Starlette(
         routes=[
             Route(route.path, handler(route, api, body_of), methods=[route.method])
             for calls, api, body_of in apis
@@ -84,6 +85,8 @@ def application(
         middleware=[BodyLimit.at(max_bytes)],
         lifespan=lifespan if opens else None,
     )
+    made.router.redirect_slashes = False  # to the host that the client's header names
+    return made
 
 
 async def _refused(request: Request) -> Response:
@@ -137,7 +140,7 @@ class _Api:
 
     async def ready(self, request: Request) -> Response:
         if not self._repository.ready:
-            raise UnavailableError("a model could not be opened: see /v2/repository/index")
+            raise UnavailableError(f"a model could not be opened: {_WHY}")
         return Response()
 
     async def model(self, request: Request) -> Response:
@@ -148,8 +151,7 @@ class _Api:
     async def model_ready(self, request: Request) -> Response:
         name, version = _named(request)
         if not self._repository.is_ready(name, version):
-            reason = self._repository.entry(name).failure or "it is not loaded"
-            raise UnavailableError(f"{name} is not ready: {reason}")
+            raise UnavailableError(f"{name} is not ready: {_WHY}")
         return Response()
 
     async def config(self, request: Request) -> Response:
@@ -164,11 +166,11 @@ class _Api:
         return JSONResponse({"model_stats": messages.all_statistics(self._repository)})
 
     async def index(self, request: Request) -> Response:
-        wanted = fields.parsed(await request.body()) if await request.body() else {}
+        wanted = await _json(request)
         return JSONResponse(messages.index(self._repository, wanted.get("ready") is True))
 
     async def register(self, request: Request) -> Response:
-        body = fields.parsed(await request.body())
+        body = await _json(request)
         span = Span(fields.text(body, "key"), fields.whole(body, "offset"), fields.whole(body, "byte_size"))
         self._memory.register(request.path_params["region"], *span)
         return JSONResponse({})
@@ -184,8 +186,7 @@ class _Api:
         return JSONResponse([])
 
     async def load(self, request: Request) -> Response:
-        body = await request.body()
-        parameters = fields.mapping(fields.parsed(body), "parameters") if body else {}
+        parameters = fields.mapping(await _json(request), "parameters")
         inference.check_load(parameters)
         await self._repository.load(_named(request)[0], fields.text(parameters, "config", ""))
         return Response()
@@ -211,17 +212,19 @@ class _Api:
 
     async def infer(self, request: Request) -> Response:
         call: Call = request.state.call
-        body = await request.body()
+        body = memoryview(await request.body())
         length = _json_length(body, request)
-        decoded, binary = await aside(length, _decoded, body, length, request, self._memory)
+        head = await aside(length, fields.parsed, body[:length])
+        call.id, inputs = fields.text(head, "id", ""), fields.objects(head, "inputs")
+        slow = len(body) if any(one.get("datatype") == "BYTES" for one in inputs) else length
+        decoded, binary = await aside(slow, _decoded, head, inputs, body[length:], request, self._memory)
         with continued(request.headers):
             task = self._repository, decoded, self._memory, call
             result = inference.infer_now(*task)
             if result is None:
                 result = await unless_gone(request, inference.infer(*task))
         accepted = request.headers.get("accept-encoding", "")
-        size = sum(one.array.nbytes for one in result.outputs if accepted or not binary(one.name))
-        return await aside(size, _encoded, result, call.id, binary, accepted)
+        return await aside(_slow_bytes(result, binary, accepted), _encoded, result, call.id, binary, accepted)
 
 
 @cache
@@ -233,24 +236,30 @@ def _named(request: Request) -> tuple[str, str]:
     return request.path_params["model"], request.path_params.get("version", "")
 
 
-def _json_length(body: bytes, request: Request) -> int:
+async def _json(request: Request) -> dict[str, Any]:
+    body = await request.body()
+    return await aside(len(body), fields.parsed, body) if body else {}
+
+
+def _json_length(body: memoryview, request: Request) -> int:
     """Return the bytes of JSON at the beginning of a request's body."""
     length = request.headers.get(_LENGTH, str(len(body)))
-    if not length.isdecimal() or int(length) > len(body):
+    if not length.isdecimal() or len(length) > 19 or int(length) > len(body):
         raise RequestError(f"{_LENGTH}: {length[:20]} is not the number of bytes of JSON in {len(body)}")
     return int(length)
 
 
 def _decoded(
-    body: bytes, length: int, request: Request, memory: SharedMemory
+    head: dict[str, Any],
+    inputs: list[dict[str, Any]],
+    raw: memoryview,
+    request: Request,
+    memory: SharedMemory,
 ) -> tuple[inference.Request, Callable[[str], bool]]:
     """Return a request, and a function that says of an output whether it is wanted as raw bytes."""
-    view = memoryview(body)
-    head, raw = fields.parsed(view[:length]), view[length:]
-    request.state.call.id = fields.text(head, "id", "")
     parameters = fields.mapping(head, "parameters")
-    arrays, place = {}, 0
-    for given in fields.objects(head, "inputs"):
+    arrays, place, shared = {}, 0, 0
+    for given in inputs:
         name, options = fields.text(given, "name"), fields.mapping(given, "parameters")
         inference.check(options)
         dtype = tensors.data_type(fields.text(given, "datatype"), name)
@@ -259,7 +268,9 @@ def _decoded(
             raise RequestError(f"input {name!r} is given twice")
         size, span = options.get("binary_data_size"), span_of(options, name)
         if span is not None:
-            arrays[name] = tensors.from_raw(memory.read(span), name, dtype, shape)
+            tensors.check_size(span.size, name, dtype, shape)
+            arrays[name] = tensors.from_raw(memory.read(span, shared), name, dtype, shape)
+            shared += span.size
         elif size is None:
             arrays[name] = tensors.from_items(given.get("data"), name, dtype, shape)
         elif type(size) is not int or not 0 <= size <= len(raw) - place:
@@ -281,14 +292,20 @@ def _decoded(
     return decoded, lambda output: wanted.get(output, {}).get("binary_data", every) is True
 
 
+def _slow_bytes(result: inference.Result, binary: Callable[[str], bool], accepted: str) -> int:
+    """Return the size of the outputs that are text, or that are encoded as JSON or compressed."""
+    return sum(
+        array.nbytes
+        for name, array, _ in result.outputs
+        if accepted or array.dtype == object or not binary(name)
+    )
+
+
 def _encoded(result: inference.Result, id_: str, binary: Callable[[str], bool], accepted: str) -> Response:
-    outputs, parts = [], list[bytes | memoryview]()
+    outputs, parts = list[str](), list[bytes | memoryview]()
     for name, array, span in result.outputs:
-        one: dict[str, Any] = {
-            "name": name,
-            "datatype": tensors.name_of(array),
-            "shape": list(array.shape),
-        }
+        one: dict[str, Any] = {"name": name, "datatype": tensors.name_of(array), "shape": list(array.shape)}
+        data = ""
         if span is not None:
             named = ("region", "offset", "byte_size")
             one["parameters"] = {
@@ -298,16 +315,12 @@ def _encoded(result: inference.Result, id_: str, binary: Callable[[str], bool], 
             parts.append(tensors.to_raw(array))
             one["parameters"] = {"binary_data_size": len(parts[-1])}
         else:
-            one["data"] = tensors.to_items(array)
-        outputs.append(one)
-    head: dict[str, Any] = {
-        "model_name": result.model.name,
-        "model_version": result.model.version,
-        "outputs": outputs,
-    }
+            data = f', "data": {tensors.to_json(array)}'
+        outputs.append(f"{json.dumps(one)[:-1]}{data}}}")
+    head = {"model_name": result.model.name, "model_version": result.model.version}
     if id_:
         head["id"] = id_
-    text = json.dumps(head).encode()
+    text = f'{json.dumps(head)[:-1]}, "outputs": [{", ".join(outputs)}]}}'.encode()
     headers = {"content-type": "application/octet-stream" if parts else "application/json"}
     if parts:
         headers[_LENGTH] = str(len(text))

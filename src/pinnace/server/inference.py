@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from pinnace.server.models import OpenModel
 from pinnace.server.repository import Repository
 from pinnace.server.shared_memory import SharedMemory, Span, span_of
 from pinnace.server.tensors import to_raw
+from pinnace.server.work import aside
 from pinnace.types import Array
 
 _REFUSED = {
@@ -60,7 +62,7 @@ class Result:
 def infer_now(repository: Repository, request: Request, memory: SharedMemory, call: Call) -> Result | None:
     """Compute a request as `infer` does, or return None if it has to wait for anything."""
     model = repository.opened(request.model, request.version)
-    if model is None or not model.runner.has_brief:
+    if model is None or not model.runner.has_brief or any(one.classes for one in request.outputs.values()):
         return None
     _take(request, call)
     with model.held():
@@ -78,7 +80,8 @@ async def infer(repository: Repository, request: Request, memory: SharedMemory, 
     async with repository.using(request.model, request.version, call.left) as model:
         wanted = _wanted(request, model, call)
         arrays = await model.predict(request.inputs, call.left, priority)
-        return _result(model, arrays, wanted, memory)
+        slow = sum(array.nbytes for array in arrays) if any(map(any, wanted.values())) else 0
+        return await aside(slow, _result, model, arrays, wanted, memory)
 
 
 def _take(request: Request, call: Call) -> int:
@@ -134,8 +137,8 @@ def wanted_of(outputs: Mapping[str, Mapping[str, Any]]) -> dict[str, Wanted]:
 def number_of(parameters: Mapping[str, Any], name: str) -> int:
     """Return a parameter that is a whole number from 0 on; 0 if it is not there. Raises RequestError."""
     number = parameters.get(name, 0)
-    if type(number) is not int or number < 0:
-        raise RequestError(f"parameter {name}: {number!r} is no whole number of at least 0")
+    if type(number) is not int or not 0 <= number < 1 << 63:
+        raise RequestError(f"parameter {name}: {reprlib.repr(number)} is no whole number from 0 to 2^63")
     return number
 
 

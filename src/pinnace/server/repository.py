@@ -146,7 +146,7 @@ class Repository:
             for entry in self.entries:
                 try:
                     await self.load(entry.name)
-                except PinnaceError as error:
+                except (PinnaceError, OSError) as error:
                     _log.event(ERROR, "not opened", f"{entry.name}: {error}", model=entry.name)
 
     async def load(self, name: str, config: str = "") -> None:
@@ -224,31 +224,35 @@ class Repository:
             yield found
 
     async def _open_for_request(self, entry: Entry, version: str) -> None:
-        if entry.withdrawn:
-            raise UnavailableError(f"{entry.name} is not loaded")
-        there = _versions(entry.place)
-        wanted = version or max(there, key=int, default="")
-        if wanted not in there:
-            raise UnknownModelError(
-                f"{entry.name} has no version {version[:20]!r}; it has {', '.join(there) or 'no file'}"
-            )
         async with entry.lock:
-            if (version or entry.newest) not in entry.open:
+            if entry.withdrawn:
+                raise UnavailableError(f"{entry.name} is not loaded")
+            if (version or entry.newest) in entry.open:
+                return
+            there = _versions(entry.place)
+            wanted = version or max(there, key=int, default="")
+            if wanted not in there:
+                raise UnknownModelError(
+                    f"{entry.name} has no version {version[:20]!r}; it has {', '.join(there) or 'no file'}"
+                )
+            try:
                 entry.open[wanted] = await self._open(entry, wanted)
-                entry.newest = max(entry.open, key=int)
+            except (PinnaceError, OSError) as error:
+                raise UnavailableError(f"{entry.name} cannot be opened: {error}") from error
+            entry.newest = max(entry.open, key=int)
 
     def _settings_of(self, entry: Entry) -> ModelSettings:
         return self._settings.read(entry.place / _SETTINGS) if entry.place.is_dir() else self._settings
 
     async def _open(self, entry: Entry, version: str) -> OpenModel:
         """Open a version, and warm it up; others are closed for it if memory is short."""
-        path = _versions(entry.place)[version]
-        settings = self._settings_of(entry)
-        settings = settings.overridden(entry.config) if entry.config else settings
-        await self._make_room(path.stat().st_size * max(1, settings.ranks))
         loop = asyncio.get_running_loop()
-        make = partial(_opened, entry, version, path, settings, self.metrics, self._threads)
         try:
+            path = _versions(entry.place)[version]
+            settings = self._settings_of(entry)
+            settings = settings.overridden(entry.config) if entry.config else settings
+            await self._make_room(path.stat().st_size * max(1, settings.ranks))
+            make = partial(_opened, entry, version, path, settings, self.metrics, self._threads)
             opened = await loop.run_in_executor(self._builds, make)
         except (PinnaceError, OSError) as error:
             entry.reason = str(error)

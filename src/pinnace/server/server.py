@@ -140,7 +140,7 @@ class Server:
             map(Path, models), settings, self._options.memory, server_name=self._options.name
         )
         self._access = Access.of_file(self._options.tokens) if self._options.tokens else Access()
-        self._memory = SharedMemory(self._options.shared_memory)
+        self._memory = SharedMemory(self._options.shared_memory, self._options.max_bytes)
         self.http_port = self.grpc_port = 0
         self._thread: threading.Thread | None = None
         self._stop: asyncio.Event | None = None

@@ -17,8 +17,8 @@ _KINDS: dict[type, str] = {
     bool: "true or false",
     tuple: "a list of whole numbers",
     str: "text",
-    int: "a whole number of at least 0",
-    float: "a number of at least 0",
+    int: "a whole number from 0 to 2^31",
+    float: "a number from 0 to 2^31",
 }
 
 
@@ -56,18 +56,23 @@ class ModelSettings:
     def read(self, file: Path) -> ModelSettings:
         """Return these settings with those of a `model.toml`; these if there is no such file.
 
-        Paths, `config` and `labels`, are relative to its folder. Raises ConfigError, which names the file and
-        the key.
+        Paths, `config` and `labels`, are relative to its folder, and stay in it: who brings a model must not
+        choose other files of the server. Raises ConfigError, which names the file and the key.
         """
         try:
             given = tomllib.loads(file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return self
+        except OSError as error:
+            raise ConfigError(f"{file} cannot be read: {error.strerror}") from None
         except ValueError as error:
             raise ConfigError(f"{file} is not TOML: {error}") from None
         for key in ("config", "labels"):
             if isinstance(given.get(key), str):
-                given[key] = str(file.parent / given[key])
+                place = file.parent / given[key]
+                if not place.resolve().is_relative_to(file.parent.resolve()):
+                    raise ConfigError(f"{file}: {key}: {given[key]!r} is not in the folder of the model")
+                given[key] = str(place)
         return self.updated(given, str(file))
 
     def updated(self, given: Mapping[str, Any], where: str) -> ModelSettings:
@@ -81,7 +86,7 @@ class ModelSettings:
                 fits = isinstance(value, list) and all(type(one) is int for one in value)
             else:
                 fits = type(value) is wanted or (wanted is float and type(value) is int)
-            if not fits or (isinstance(value, int | float) and value < 0):
+            if not fits or (isinstance(value, int | float) and not 0 <= value < 1 << 31):
                 raise ConfigError(f"{where}: {key} must be {_KINDS[wanted]}, not {value!r}")
             known[key] = wanted(value)
         made = replace(self, **known)
@@ -130,7 +135,7 @@ class ModelSettings:
                 "workers": sum(int(group["count"]) for group in groups) or None,
             }
             whole = {name: int(value) for name, value in given.items() if value is not None}
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
             raise RequestError(
                 f"failed to load: the configuration is not Triton's JSON of a model: {error}"
             ) from None

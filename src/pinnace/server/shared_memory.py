@@ -2,18 +2,23 @@
 
 Off unless the server names a prefix: a client's key must begin with it, so that it reaches no memory of
 others. Regions are read and written by calls of the system, not mapped: a client that shortens one gets an
-error, where a mapping would end the process. Source: Triton's extension "system shared memory".
+error, where a mapping would end the process. A region that is unregistered is closed once nobody reads or
+writes it: a request never gets another one that has its number in the system.
+
+Source: Triton's extension "system shared memory".
 """
 
 from __future__ import annotations
 
 import os
 import re
+import weakref
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pinnace.errors import NotSupportedError
-from pinnace.server.failures import RequestError
+from pinnace.server.failures import RequestError, TooLargeError
 
 _FOLDER = "/dev/shm"
 _KEY = re.compile(r"/[\w.-]{1,250}")
@@ -29,19 +34,26 @@ class Span(NamedTuple):
     size: int
 
 
-class _Region(NamedTuple):
+@dataclass(eq=False)
+class _Region:
     descriptor: int
     key: str
     offset: int
     size: int
 
+    def __post_init__(self) -> None:
+        weakref.finalize(self, os.close, self.descriptor)
+
 
 class SharedMemory:
     """The regions that clients have registered."""
 
-    def __init__(self, prefix: str = "") -> None:
-        """`prefix` is how keys must begin, such as "/pinnace-"; without one there are no regions."""
-        self._prefix = prefix
+    def __init__(self, prefix: str = "", limit: int = 1 << 28) -> None:
+        """`prefix` is how keys must begin, such as "/pinnace-"; without one there are no regions.
+
+        `limit` is the number of bytes that all inputs of a request may have there.
+        """
+        self._prefix, self._limit = prefix, limit
         self._regions: dict[str, _Region] = {}
 
     def register(self, name: str, key: str, offset: int, size: int) -> None:
@@ -63,11 +75,9 @@ class SharedMemory:
         self._regions[name] = _Region(opened, key, offset, size)
 
     def unregister(self, name: str = "") -> None:
-        """Close a region, or all."""
+        """Forget a region, or all."""
         for one in [name] if name else list(self._regions):
-            region = self._regions.pop(one, None)
-            if region is not None:
-                os.close(region.descriptor)
+            self._regions.pop(one, None)
 
     def status(self, name: str = "") -> list[dict[str, Any]]:
         """Return the regions, or that of a name, as the protocol tells them."""
@@ -77,23 +87,29 @@ class SharedMemory:
             if name in ("", one)
         ]
 
-    def read(self, span: Span) -> memoryview:
-        """Return the bytes of a span. Raises RequestError."""
-        descriptor, place = self._place(span)
-        data = os.pread(descriptor, span.size, place)
+    def read(self, span: Span, before: int = 0) -> memoryview:
+        """Return the bytes of a span of a request, whose other spans had so many bytes before it.
+
+        Raises RequestError, and TooLargeError.
+        """
+        region, place = self._place(span)
+        if before + span.size > self._limit:
+            raise TooLargeError(f"the request has over {self._limit} bytes in shared memory (--max-bytes)")
+        data = os.pread(region.descriptor, span.size, place)
         if len(data) != span.size:
             raise RequestError(f"region {span.region!r} was shortened")
         return memoryview(data)
 
     def write(self, span: Span, data: bytes | memoryview) -> None:
         """Write the bytes of an output. Raises RequestError if they do not fit."""
-        descriptor, place = self._place(span)
+        region, place = self._place(span)
         if len(data) > span.size:
             raise RequestError(f"region {span.region!r}: the output has {len(data)} bytes, not {span.size}")
-        if os.fstat(descriptor).st_size < place + len(data) or os.pwrite(descriptor, data, place) < len(data):
+        file = region.descriptor
+        if os.fstat(file).st_size < place + len(data) or os.pwrite(file, data, place) < len(data):
             raise RequestError(f"region {span.region!r} was shortened")
 
-    def _place(self, span: Span) -> tuple[int, int]:
+    def _place(self, span: Span) -> tuple[_Region, int]:
         region = self._regions.get(span.region)
         if region is None:
             raise RequestError(f"shared memory region {span.region[:50]!r} is not registered")
@@ -101,7 +117,7 @@ class SharedMemory:
             raise RequestError(
                 f"{span.region!r}: {span.size} bytes from {span.offset} on are beyond its {region.size}"
             )
-        return region.descriptor, region.offset + span.offset
+        return region, region.offset + span.offset
 
 
 def span_of(parameters: Mapping[str, Any], tensor: str) -> Span | None:

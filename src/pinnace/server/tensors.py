@@ -6,9 +6,10 @@ are in row-major order, little endian; an element of BYTES is four bytes with it
 
 from __future__ import annotations
 
+import json
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,10 @@ NAMES = {
 }
 """The protocol's name of each element type."""
 _TYPES = {name: dtype for dtype, name in NAMES.items()}
+_RANK = 32
+"""Dimensions of an array of any numpy."""
+_PART = 1 << 14
+"""Elements that are converted at once: Python lets nobody else run meanwhile."""
 _RANGES = {"b": "true or false", "i": "whole numbers", "u": "whole numbers of at least 0", "f": "numbers"}
 
 
@@ -51,24 +56,29 @@ def checked_shape(shape: Sequence[Any], tensor: str) -> tuple[int, ...]:
     sizes = tuple(shape)
     if not all(type(size) is int and 0 <= size < 1 << 31 for size in sizes):
         raise RequestError(f"input {tensor!r} has the shape {list(sizes)[:16]}: sizes are whole, from 0 on")
+    if len(sizes) > _RANK or math.prod(max(1, size) for size in sizes) >= 1 << 59:
+        raise RequestError(
+            f"input {tensor!r} has the shape {list(sizes)[:16]} of {len(sizes)} dimensions: no array has so "
+            f"many, or so many elements"
+        )
     return sizes
+
+
+def check_size(size: int, name: str, dtype: DataType, shape: tuple[int, ...]) -> None:
+    """Raise RequestError unless an input of a type and shape has so many raw bytes."""
+    wanted = math.prod(shape) * dtype.to_numpy().itemsize
+    if dtype is not DataType.STRING and size != wanted:
+        raise RequestError(
+            f"input {name!r} has {size} bytes, but {list(shape)} of {NAMES[dtype]} takes {wanted}"
+        )
 
 
 def from_raw(data: memoryview, name: str, dtype: DataType, shape: tuple[int, ...]) -> Array:
     """Return the array of an input's raw bytes, which it shares. Raises RequestError if they do not fit."""
-    elements = math.prod(shape)
     if dtype is DataType.STRING:
-        return _array(_texts(data, name, elements), shape)
-    kind = dtype.to_numpy()
-    if len(data) != elements * kind.itemsize:
-        raise RequestError(
-            f"input {name!r} has {len(data)} bytes, but {list(shape)} of {NAMES[dtype]} takes "
-            f"{elements * kind.itemsize}"
-        )
-    if dtype is DataType.BOOL and (np.frombuffer(data, np.uint8) > 1).any():
-        # Compress adds such bytes up to its size, and leaves the rest of that memory as others left it.
-        raise RequestError(f"input {name!r}: a byte of BOOL is 0 or 1")
-    return np.frombuffer(data, kind).reshape(shape)
+        return _array(_texts(data, name, math.prod(shape)), shape)
+    check_size(len(data), name, dtype, shape)
+    return np.frombuffer(data, dtype.to_numpy()).reshape(shape)
 
 
 def _texts(data: memoryview, name: str, elements: int) -> list[str]:
@@ -98,7 +108,7 @@ def from_items(items: Any, name: str, dtype: DataType, shape: tuple[int, ...]) -
     Numbers that the element type cannot hold exactly as a whole number are refused; those of floating point
     are rounded.
     """
-    if not isinstance(items, list):
+    if not isinstance(items, Sequence) or isinstance(items, str):
         raise RequestError(f"input {name!r}: its data must be a list")
     flat = list[Any]()
     _flatten(items, flat, len(shape), name)
@@ -112,8 +122,9 @@ def from_items(items: Any, name: str, dtype: DataType, shape: tuple[int, ...]) -
     allowed = {"b": (bool,), "i": (int,), "u": (int,)}.get(kind.kind, (int, float))
     try:
         with np.errstate(over="ignore"):
-            return np.array(_of(flat, allowed, name, kind.kind), kind).reshape(shape)
-    except OverflowError:
+            parts = [np.array(_of(part, allowed, name, kind.kind), kind) for part in _parts(flat)]
+            return np.concatenate([*parts, np.empty(0, kind)]).reshape(shape)
+    except (OverflowError, TypeError):  # ml_dtypes says that 10**39 is no number
         raise RequestError(f"input {name!r} has numbers that {NAMES[dtype]} does not hold") from None
 
 
@@ -125,7 +136,11 @@ def _of(items: list[Any], kinds: tuple[type, ...], name: str, kind: str = "") ->
     return items
 
 
-def _flatten(items: list[Any], flat: list[Any], depth: int, name: str) -> None:
+def _parts(items: Sequence[Any] | Array) -> Iterator[Any]:
+    return (items[place : place + _PART] for place in range(0, len(items), _PART))
+
+
+def _flatten(items: Sequence[Any], flat: list[Any], depth: int, name: str) -> None:
     for item in items:
         if isinstance(item, list):
             if depth <= 1:
@@ -150,14 +165,16 @@ def to_raw(array: Array) -> bytes | memoryview:
     return whole.reshape(-1).view(np.uint8).data if whole.size else b""
 
 
-def to_items(array: Array) -> list[Any]:
-    """Return the elements of an output for JSON, flat, in row-major order."""
-    flat = array.ravel()
-    return [str(text) for text in flat] if array.dtype == object else flat.astype(_json_kind(flat)).tolist()
+def to_json(array: Array) -> str:
+    """Return the elements of an output as a list of JSON, flat, in row-major order."""
+    return f"[{', '.join(json.dumps(_items(part))[1:-1] for part in _parts(array.ravel()))}]"
 
 
-def _json_kind(array: Array) -> np.dtype[Any]:
-    return np.dtype(np.float32) if array.dtype.name == "bfloat16" else array.dtype
+def _items(array: Array) -> list[Any]:
+    if array.dtype == object:
+        return [str(text) for text in array]
+    found: list[Any] = (array.astype(np.float32) if array.dtype.name == "bfloat16" else array).tolist()
+    return found
 
 
 def name_of(array: Array) -> str:

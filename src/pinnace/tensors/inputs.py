@@ -15,7 +15,7 @@ from pinnace.errors import ArgumentTypeError, DataMismatchError
 from pinnace.options.arguments import check_type
 from pinnace.shapes import Shape, is_free, takes
 from pinnace.tensors import gears
-from pinnace.tensors.device_memory import DeviceMemory
+from pinnace.tensors.device_memory import DeviceArray, DeviceMemory
 from pinnace.tensors.tensor import Tensor
 from pinnace.types import Array, DataType, Port
 
@@ -137,6 +137,7 @@ class InputPorts:
         self._in_gear: list[Shape] | None = None  # the shapes that were checked last; None needs no check
         if any(port.sizes for port in ports) and any(map(is_free, shapes)):
             self._in_gear = []
+        self._bools = [place for place, port in enumerate(ports) if port.dtype is DataType.BOOL]
 
     def tensors(self, warned: set[str]) -> list[Tensor]:
         return [
@@ -170,6 +171,8 @@ class InputPorts:
             place += 1  # noqa: SIM113
         if self._in_gear is not None:
             self._check_gear([array.shape for array in arrays])
+        for place in self._bools:
+            _check_bytes(arrays[place], self.ports[place])
         return arrays
 
     def _check_gear(self, shapes: list[Shape]) -> None:
@@ -222,6 +225,19 @@ class InputPorts:
                 f"{what} has the shape {list(shape)}, without elements, and {refusal}: make no request where "
                 f"there is nothing to compute"
             )
+
+
+def _check_bytes(array: Array | DeviceArray, port: Port) -> None:
+    """Raise `DataMismatchError` unless the bytes of a BOOL are 0 and 1.
+
+    Engines take that for granted: Compress adds other bytes up to the size of its result, and leaves the rest
+    of that memory as others left it.
+    """
+    data = array if isinstance(array, np.ndarray) else array.read()
+    if data.size and data.view(np.uint8).max() > 1:
+        raise mismatch(
+            f"input {port.name!r} has a byte of BOOL that is neither 0 nor 1: x.view(np.uint8) != 0 has them"
+        )
 
 
 def _as_shape(array: Array, port: Port, shape: Shape) -> Array:
