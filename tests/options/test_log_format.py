@@ -138,3 +138,24 @@ def test_warnings_of_a_command_are_lines_after_its_name_or_events(stderr):
         warnings.showwarning(PinnaceWarning("have a care"), PinnaceWarning, "file.py", 7)
         assert told in stream.getvalue()
         assert stream.getvalue().count("\n") == 1
+
+
+def test_what_a_message_names_begins_no_line(stderr):
+    stream = stderr("text")
+    logging.getLogger("pinnace.some").warning("opened %s", "m\n2026-01-01 ERROR pinnace: \x1b[2J")
+    (line,) = stream.getvalue().splitlines()
+    assert r"opened m\n2026-01-01 ERROR pinnace: \x1b[2J" in line
+
+
+@pytest.mark.parametrize("kind", ["", "text"])
+def test_a_fault_is_written_once_with_or_without_a_log(stderr, kind):
+    stream = stderr(kind)
+    log_format.print_faults()
+    try:
+        raise KeyError("a secret")
+    except KeyError as error:
+        logging.getLogger("pinnace.some").error("a request failed", exc_info=error)
+    logging.getLogger("pinnace.some").error("it was wrong")
+    written = stream.getvalue()
+    assert written.count("a request failed\nTraceback") == written.count("KeyError: 'a secret'") == 1
+    assert written.count("it was wrong") == bool(kind)

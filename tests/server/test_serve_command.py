@@ -53,10 +53,16 @@ def test_the_command_serves_until_a_signal(started, number, tmp_path):
         (["{simple}", "--host", "0.0.0.0"], 1, "can be reached by others"),
         (["{simple}", "--memory", "much"], 2, "expected a size such as"),
         (["{simple}", "--tokens", "nothing"], 1, "there is no such file"),
+        (["{simple}", "--http-port", "-1", "--grpc-port", "-1"], 1, "a server needs a port or a socket"),
+        (["{simple}", "--unix-socket", "/no/where"], 1, "listen at the socket /no/where: No such file"),
+        (["{simple}", "--http-port", "{taken}"], 1, "HTTP cannot listen at 127.0.0.1:{taken}: Address"),
+        (["{simple}", "--http-port", "-1", "--grpc-port", "{taken}"], 1, "gRPC cannot listen at"),
     ],
 )
 def test_wrong_options_are_one_message(simple, options, code, message):
-    command = [sys.executable, "-m", "pinnace", "serve", *(word.format(simple=simple) for word in options)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        names = {"simple": simple, "taken": other.getsockname()[1]}
+        command = [sys.executable, "-m", "pinnace", "serve", *(word.format(**names) for word in options)]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
     assert ended.returncode == code
-    assert message in " ".join(ended.stderr.split())
+    assert message.format(**names) in " ".join(ended.stderr.split())

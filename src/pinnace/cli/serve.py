@@ -156,8 +156,10 @@ def _serve_here(
     models: list[Path], settings: ModelSettings, options: Options, ended: threading.Event
 ) -> None:
     from pinnace.cli.console import note
+    from pinnace.options import log_format
     from pinnace.server.server import Server
 
+    log_format.print_faults()
     server = Server(models, settings, options)
     start = time.perf_counter()
     server.start()

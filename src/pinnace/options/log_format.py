@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
 from pinnace.errors import warn
+from pinnace.escaping import plain
 from pinnace.log import ERROR, WARNING, Log
 from pinnace.options.launcher import launched
 
@@ -53,6 +54,17 @@ def start() -> None:
         logging.lastResort = handler  # warnings of loggers that nobody configured
         sys.excepthook, warnings.showwarning = _uncaught, _warned
         sys.stderr = _Lines(sys.stderr)
+
+
+def print_faults() -> None:
+    """Write errors that nobody foresaw, with their tracebacks, to stderr, unless there is a log."""
+    if os.environ.get(VARIABLE) not in FORMATS:
+        import logging
+
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(_formatter(TEXT))
+        handler.addFilter(lambda record: bool(record.exc_info))
+        logging.getLogger("pinnace").addHandler(handler)
 
 
 def print_warnings(name: str) -> None:
@@ -117,7 +129,12 @@ def _formatter(chosen: str) -> Formatter:
                 fields["traceback"] = self.formatException(record.exc_info)
             return json.dumps(fields, default=str)
 
-    text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    class TextLines(logging.Formatter):
+        def formatMessage(self, record: LogRecord) -> str:
+            record.message = plain(record.message)  # names in it begin no lines
+            return super().formatMessage(record)
+
+    text = TextLines("%(asctime)s %(levelname)s %(name)s: %(message)s")
     return JsonLines() if chosen == JSON else text
 
 

@@ -8,8 +8,9 @@ import os
 import socket
 import ssl
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -74,6 +75,8 @@ class Options:
         for file in filter(None, (self.tokens, self.certificate, self.key, self.client_ca)):
             if not file.is_file():
                 raise ConfigError(f"{file}: there is no such file")
+        if self.http_port is None and self.grpc_port is None and self.unix_socket is None:
+            raise ConfigError("a server needs a port or a socket: --http-port, --grpc-port, --unix-socket")
         guarded = self.tokens is not None or self.certificate is not None
         if not (guarded or self.insecure or _is_loopback(self.host)):
             raise ConfigError(
@@ -95,6 +98,15 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+@contextmanager
+def _named(what: str) -> Iterator[None]:
+    """Raise ConfigError for an OSError of the block, which names no place."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"{what}: {error.strerror or error}") from None
 
 
 def _unix_socket(path: Path) -> socket.socket:
@@ -218,9 +230,12 @@ class Server:
         )
         if options.grpc_port is not None:
             place, credentials = f"{options.host}:{options.grpc_port}", _credentials(options)
-            self.grpc_port = (
-                rpc.add_secure_port(place, credentials) if credentials else rpc.add_insecure_port(place)
-            )
+            try:
+                self.grpc_port = (
+                    rpc.add_secure_port(place, credentials) if credentials else rpc.add_insecure_port(place)
+                )
+            except RuntimeError:  # without a reason, which gRPC prints
+                raise ConfigError(f"gRPC cannot listen at {place}: is another server there?") from None
         await self.repository.start()
         await rpc.start()
         serving = asyncio.ensure_future(http.serve(sockets))
@@ -253,10 +268,12 @@ class Server:
             # Named TCP, as asyncio sets TCP_NODELAY for such only: without it each answer takes 40 ms.
             made.append(socket.socket(family, kind, socket.IPPROTO_TCP))
             made[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            made[-1].bind(address)
+            with _named(f"HTTP cannot listen at {options.host}:{options.http_port}"):
+                made[-1].bind(address)
             self.http_port = made[-1].getsockname()[1]
         if options.unix_socket is not None:
-            made.append(_unix_socket(options.unix_socket))
+            with _named(f"HTTP cannot listen at the socket {options.unix_socket}"):
+                made.append(_unix_socket(options.unix_socket))
         for one in made:
             one.listen(_BACKLOG)
         return made
