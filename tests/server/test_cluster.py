@@ -160,7 +160,7 @@ def test_a_signal_ends_all_of_it_and_running_requests_are_answered(served):
         (Options(grpc_port=None, unix_socket=Path("socket")), "--unix-socket is not there"),
         (Options(grpc_port=None, shared_memory="/pinnace-"), "--shared-memory is not there"),
         (Options(grpc_port=None, http_port=0), "all nodes of a cluster need one port"),
-        (Options(grpc_port=None, http_port=None), "all nodes of a cluster need one port"),
+        (Options(grpc_port=None, http_port=None), "a server needs a port or a socket"),
         (Options(grpc_port=None, host="0.0.0.0"), "can be reached by others"),
         (Options(grpc_port=None, tokens=Path("nothing")), "there is no such file"),
     ],
