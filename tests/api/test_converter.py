@@ -238,7 +238,9 @@ def test_flags_of_converter_lite_are_attributes_of_the_converter(monkeypatch, ca
     main(
         [*least, "--encryptKey=11", "--encryption=false", "--inputDataType=INT8", "--outputDataType=FLOAT16"]
     )
-    plain, full, open_ = map(vars, made)
+    main([*least, "--encryption=true"])
+    plain, full, open_, keyless = map(vars, made)
+    assert keyless["enable_encryption"]  # which is an error without a key
     assert plain == {
         "trust": False, "input_shape": {}, "weight_fp16": False, "infer": False, "optimize": "general",
         "save_type": ModelType.MINDIR, "decrypt_key": "", "decrypt_mode": "AES-GCM", "encrypt_key": "",

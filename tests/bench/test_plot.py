@@ -19,11 +19,13 @@ def axes(monkeypatch, tmp_path):
     """Draw, and return the axes."""
     figure = pytest.importorskip("matplotlib.figure")
     drawn = []
-    monkeypatch.setattr(figure.Figure, "savefig", lambda self, path: drawn.append(self))
+    monkeypatch.setattr(figure.Figure, "savefig", lambda self, path, format: drawn.append((self, format)))
 
     def made(**parts):
         draw(tmp_path / "plot.svg", Drawing("title", "machine", **parts))
-        return drawn.pop().axes
+        figure_, format_ = drawn.pop()
+        assert format_ == "svg"
+        return figure_.axes
 
     return made
 
@@ -76,3 +78,11 @@ def test_a_curve_names_the_points_of_its_front(axes):
     assert [list(line.get_ydata()) for line in ax.lines] == [[2, 3]]
     assert texts(ax) == ["a", "b", "best trade-offs"]
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("predictions per second", "p99, ms")
+
+
+def test_a_plot_through_a_link_has_the_format_of_the_links_name(tmp_path):
+    pytest.importorskip("matplotlib")
+    (tmp_path / "plot.svg").symlink_to(tmp_path / "kept.data")
+    latencies = {"m": np.linspace(1, 2, 9)}
+    draw(tmp_path / "plot.svg", Drawing("title", "machine", latencies=latencies))
+    assert "<svg" in (tmp_path / "kept.data").read_text()

@@ -279,7 +279,7 @@ def test_a_plot_is_drawn(pinnace, twice, tmp_path, name, mark):
 def test_a_plot_says_what_was_measured_where(pinnace, twice, tmp_path, monkeypatch):
     figure = pytest.importorskip("matplotlib.figure")
     drawn = []
-    monkeypatch.setattr(figure.Figure, "savefig", lambda self, path: drawn.append(self))
+    monkeypatch.setattr(figure.Figure, "savefig", lambda self, path, format: drawn.append(self))
     options = ("--threads", 1, "--workers", "1,2", "--clients", 2, "--rate", 1000)
     assert pinnace("bench", twice, *QUICK, *options, "--plot", tmp_path / "p.svg").code == 0
     title = drawn[0].get_suptitle()

@@ -85,3 +85,12 @@ def test_a_shape_that_is_none_is_an_error_of_one_line(pinnace, tmp_path):
     assert answer.code == 1
     assert "input_shape: 'x:0,3': a dimension is -1 or a positive number" in answer.err
     assert "Traceback" not in answer.err
+
+
+@pytest.mark.parametrize("place", [".", ".."])
+def test_a_folder_is_no_place_for_the_result(pinnace, tmp_path, monkeypatch, place):
+    monkeypatch.chdir(tmp_path)
+    answer = pinnace("convert", MODEL, place)
+    assert answer.code == 1
+    assert "it is a folder" in answer.err
+    assert not list(tmp_path.iterdir())

@@ -190,6 +190,14 @@ def test_saved_outputs_can_be_loaded(pinnace, two, array_file, tmp_path):
     assert "scaled_product_0.npy" in answer.err
 
 
+def test_an_output_with_a_long_name_is_saved(pinnace, onnx_file, tmp_path):
+    name = "é" * 200
+    model = onnx_file([f"Identity x -> {name}"], ["x float 2"], [f"{name} float 2"])
+    assert pinnace("run", model, "--save", tmp_path / "out").code == 0
+    (file,) = (tmp_path / "out").iterdir()
+    assert file.name == "é" * 125 + ".npy"
+
+
 def test_two_outputs_are_never_written_to_one_file(pinnace, onnx_file, tmp_path):
     model = onnx_file(["Identity x -> y/1", "Neg x -> y:1"], ["x float 2"], ["y/1 float 2", "y:1 float 2"])
     answer = pinnace("run", model, "--save", tmp_path / "out")

@@ -16,7 +16,7 @@ from PIL import Image
 import pinnace
 from pinnace import Converter, FmkType, ModelType
 from pinnace.converter.convert import Conversion, convert
-from pinnace.errors import ConfigError, NotSupportedError, PinnaceWarning
+from pinnace.errors import ConfigError, FileWriteError, NotSupportedError, PinnaceWarning
 from pinnace.formats import read
 from pinnace.formats.ms import reader
 from pinnace.quantization.calibration import Calibration
@@ -63,6 +63,15 @@ def test_weights_of_few_bits(tmp_path, run_model, calibrated, save_type, bits, e
     assert 0 < np.abs(given - expected).max() < error * np.abs(expected).max()
     assert summary.likeness.error < error
     assert summary.precision.endswith("3 of 3 operators")
+
+
+def test_a_sample_is_not_written_to(tmp_path, calibrated):
+    sample = tmp_path / "samples" / "0.ms"
+    (tmp_path / "samples" / "0.bin").rename(sample)
+    before = sample.read_bytes()
+    with pytest.raises(FileWriteError, match=r"0\.ms cannot be written: it is read for this"):
+        converted(sample, common_quant_param=FULL, data_preprocess_param=calibrated)
+    assert sample.read_bytes() == before
 
 
 def test_fewer_bits_take_less_room(tmp_path):

@@ -77,7 +77,7 @@ def draw(path: Path, drawing: Drawing) -> None:
         ax.spines[["top", "right"]].set_visible(False)
         ax.legend(fontsize="small", frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.14))
     with replacing(path) as place:
-        figure.savefig(place)
+        figure.savefig(place, format=path.suffix[1:])  # of a link, not of the file that it names
 
 
 def _draw_latencies(ax: Axes, drawing: Drawing) -> None:

@@ -27,7 +27,7 @@ _FLAGS: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
     ("decryptMode", "AES-GCM", ("AES-GCM", "AES-CBC", "SM4-CBC"), "how it was encrypted"),
     ("inputShape", "", (), "shapes of inputs: name1:1,3,224,224;name2:1,8"),
     ("inputDataFormat", "", ("NHWC", "NCHW"), "order of dimensions of four-dimensional inputs"),
-    ("encryption", "true", ("true", "false"), "encrypt the result if encryptKey is given"),
+    ("encryption", "", ("true", "false"), "encrypt the result; by default if encryptKey is given"),
     ("encryptKey", "", (), "key to encrypt with by AES-GCM, in 32 hexadecimal digits"),
     ("infer", "false", ("true", "false"), "compare the result with the model"),
     ("device", "", (), "device that the result is for: Ascend"),
@@ -86,7 +86,7 @@ def _convert(given: argparse.Namespace) -> None:
         converter.device = given.device
     converter.decrypt_key, converter.decrypt_mode = given.decryptKey, given.decryptMode
     converter.encrypt_key = given.encryptKey
-    converter.enable_encryption = bool(given.encryptKey) and _SWITCH[given.encryption]
+    converter.enable_encryption = _SWITCH.get(given.encryption, bool(given.encryptKey))
     converter.convert(
         FmkType[given.fmk], given.modelFile, given.outputFile, given.weightFile, given.configFile
     )

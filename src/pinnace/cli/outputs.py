@@ -60,12 +60,17 @@ def finite(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
+_LONGEST = 250
+"""Bytes of a file's name without its suffix."""
+
+
 def save(folder: Path, outputs: Sequence[Tensor], inputs: Iterable[Path]) -> list[Path]:
     """Write every output as NAME.npy, but over none of `inputs`.
 
-    Characters that file names must not have become _.
+    Characters that file names must not have become _; of a name that is longer than a file's, the rest goes.
     """
-    paths = [folder / (re.sub(r"[^\w.-]", "_", output.name) + ".npy") for output in outputs]
+    names = [re.sub(r"[^\w.-]", "_", output.name).encode()[:_LONGEST] for output in outputs]
+    paths = [folder / f"{name.decode(errors='ignore')}.npy" for name in names]
     if len(set(paths)) < len(paths):
         raise ArgumentValueError(f"--save: two outputs would both be written to the same file of {folder}")
     folder.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,14 @@ from pinnace.converter.checking import difference, likeness
 from pinnace.converter.optimizing import EXPLANATIONS, Optimize, Turn, narrowed, optimized, take_pictures
 from pinnace.converter.raising import raised
 from pinnace.engines.onnxruntime.rules import fuse_blocks
-from pinnace.errors import ConfigError, NotSupportedError, UnsupportedModelError, UnsupportedPrimitive, warn
+from pinnace.errors import (
+    ConfigError,
+    FileWriteError,
+    NotSupportedError,
+    UnsupportedModelError,
+    UnsupportedPrimitive,
+    warn,
+)
 from pinnace.formats.mindir.writer import write
 from pinnace.graph.functions import inline
 from pinnace.graph.outputs import settle_outputs
@@ -122,8 +129,12 @@ def convert(
     """
     dialect, layout, suffix, writer = _format_of(options)
     path = Path(output)
+    if os.path.basename(output) in ("", ".", ".."):
+        raise FileWriteError(f"{output} cannot be written: it is a folder, and a file is needed")
     path = followed(path if path.suffix == suffix else Path(f"{path}{suffix}"))
-    own, inputs = source.seen, (*inputs, *options.files)  # the reader may find more of its own
+    calibration = options.quantize and options.quantize.calibration
+    inputs = (*inputs, *options.files, *(calibration.files if calibration else ()))
+    own = source.seen  # the reader may find more of its own
     check_output(path, (*own, *inputs))
     stage("reading")
     if options.decrypt is not None:

@@ -43,6 +43,11 @@ class Calibration:
         columns = [[self._read(file, port) for file in self._files(port.name)] for port in inputs]
         return [list(row) for row in zip(*columns, strict=True)]
 
+    @property
+    def files(self) -> list[Path]:
+        """The files that samples are read from. Raises ConfigError if there are too few."""
+        return [file for name in self.folders for file in self._files(name)]
+
     def _files(self, name: str) -> Sequence[Path]:
         folder = self.folders[name]
         try:
