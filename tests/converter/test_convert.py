@@ -108,6 +108,17 @@ def test_a_clip_from_0_to_6_is_one_primitive(tmp_path):
     assert convert(source, None, tmp_path / "made", Conversion()).nodes == 1
 
 
+def test_a_result_is_there_whatever_its_file_declares(tmp_path):
+    nodes = [helper.make_node("Not", ["c"], ["n"]), helper.make_node("Compress", ["x", "n"], ["y"], axis=0)]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [s]) for name, s in (("x", 3), ("y", 0)))
+    given = [x, helper.make_tensor_value_info("c", TensorProto.BOOL, [3])]
+    graph = helper.make_graph(nodes, "g", given, [y])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    (file,) = convert(Source.of_buffer(made.SerializeToString()), None, tmp_path / "made", Conversion()).files
+    (found,) = run(file, np.array([1, 2, 3], np.float32), np.array([False, True, False]))
+    np.testing.assert_array_equal(found, [1, 3])
+
+
 def test_a_shape_that_decides_a_branch_later(tmp_path):
     """PyTorch's squeeze of a dimension that may be 1, behind another branch."""
 

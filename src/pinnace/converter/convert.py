@@ -244,8 +244,19 @@ def _read(source: Source, kind: ModelType | None, input_shape: str) -> ir.Model:
     if model is graph:
         custom.replace(model, source.name)
         settle_outputs(model.graph)
+        _forget_zeros(model.graph)
     ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)
     return model
+
+
+def _forget_zeros(graph: ir.Graph) -> None:
+    """Make dimensions that a file declares to be 0 unknown, until they are inferred.
+
+    What has no elements is a constant, and the operators before it go; a Compress declared so would too.
+    """
+    for output in (one for node in graph.all_nodes() for one in node.outputs):
+        if output.shape is not None and any(size == 0 for size in output.shape):
+            output.shape = ir.Shape([None if size == 0 else size for size in output.shape])
 
 
 def _check_gears(model: ir.Model, options: Conversion, name: str) -> None:
