@@ -171,8 +171,9 @@ class InputPorts:
             place += 1  # noqa: SIM113
         if self._in_gear is not None:
             self._check_gear([array.shape for array in arrays])
-        for place in self._bools:
-            _check_bytes(arrays[place], self.ports[place])
+        if self._bools:
+            for place in self._bools:
+                _check_bytes(arrays[place], self.ports[place])
         return arrays
 
     def _check_gear(self, shapes: list[Shape]) -> None:
