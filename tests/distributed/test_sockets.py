@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 import numpy as np
 import pytest
 from tests.ports import free_port
+from tests.waiting import LIMIT
 
 from pinnace.distributed import socket_link, sockets, watchdog
 from pinnace.distributed.listener import SECRET, Greeting, Listener
@@ -70,6 +71,25 @@ def test_exchange_keeps_the_order_of_messages_of_one_tag():
         return [int(array[0]) for array in (first, second)]
 
     assert in_ranks(2, exchange) == [[1, 11], [0, 10]]
+
+
+def test_messages_that_the_kernel_takes_in_pieces_arrive_whole():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        ends = socket.create_connection(server.getsockname()), server.accept()[0]
+    ends[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    sender, receiver = (socket_link.Peer(rank, end) for rank, end in enumerate(ends))
+    given = [np.random.default_rng(n).bytes(n) for n in (1_000_000, 1, 0, 300_001)]
+    taken = [bytearray(len(data)) for data in given]
+    for tag, (data, room) in enumerate(zip(given, taken, strict=True)):
+        sender.give(tag, memoryview(data))
+        receiver.expect(tag, memoryview(room))
+    end = time.monotonic() + LIMIT
+    while (sender.events() or receiver.events()) and time.monotonic() < end:
+        sender.go_on()
+        receiver.go_on()
+    assert taken == given
+    for one in ends:
+        one.close()
 
 
 def test_array_of_an_unexpected_size_is_an_error():

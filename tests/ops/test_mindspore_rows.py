@@ -386,6 +386,7 @@ FIXED = [
      np.trunc(pooled((X * 9).astype(np.int32).astype(np.float64), (3, 2), np.mean))),
     ("NanToNum", [np.arange(3)], {}, [0, 1, 2]),
     ("Sinc", [np.array([True])], {}, [0]),
+    ("Meshgrid", [np.arange(3)], {"indexing": "xy"}, [0, 1, 2]),
 ]  # fmt: skip
 
 
