@@ -80,3 +80,9 @@ def test_very_many_classes_are_refused():
     assert classified("y", most, 1 << 15, (), batched=True).shape == (2, 1 << 15)
     with pytest.raises(RequestError, match="gives at most 65536 classes"):
         classified("y", np.zeros(65_537, np.float32), 65_537, (), batched=False)
+
+
+def test_rows_without_values_are_counted_too():
+    assert classified("y", np.empty((3, 0), np.float32), 1, [], True).shape == (3, 0)
+    with pytest.raises(RequestError, match="at most 65536 classes"):
+        classified("y", np.empty((1 << 17, 0), np.float32), 1, [], True)

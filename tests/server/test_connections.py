@@ -212,6 +212,38 @@ def test_the_body_of_a_request_to_upgrade_is_no_request(serving, simple):
     assert answers.count(b"HTTP/1.1 ") == answers.count(b"HTTP/1.1 200") == 4
 
 
+def counted(count: int, fields: str = "") -> bytes:
+    """A request to the model "rounds"."""
+    given = [("count", np.array(count)), ("x", np.ones(3, np.float32))]
+    return posted("rounds", given, fields)
+
+
+@pytest.mark.parametrize("fields", ["", "expect: 100-continue\r\n"])
+def test_a_request_behind_another_one_is_answered(serving, rounds, monkeypatch, fields):
+    """Its body comes when the first one is answered, and its run takes longer than a client may send."""
+    monkeypatch.setattr("pinnace.server.connections.PATIENCE", 0.3)
+    server = serving(rounds)
+    with closing(opened(server.http_port)) as client:
+        head, gap, body = counted(1_500_000, f"connection: close\r\n{fields}").partition(b"\r\n\r\n")
+        client.sendall(counted(1) + head + gap + body[:10])
+        assert client.recv(1 << 16).startswith(b"HTTP/1.1 200")
+        client.sendall(body[10:])
+        assert b"HTTP/1.1 200" in rest(client)
+
+
+def test_many_requests_at_once_are_no_long_head(serving, simple):
+    request = LIVE[:-2] + b"x: " + b"x" * 300 + b"\r\n\r\n"
+    with closing(opened(serving(simple).http_port)) as client:
+        client.sendall(request * 500 + LIVE[:-2] + b"connection: close\r\n\r\n")
+        assert rest(client).count(b"HTTP/1.1 200") == 501
+
+
+def test_a_long_head_is_refused_though_it_comes_at_once(serving, simple):
+    with closing(opened(serving(simple).http_port)) as client:
+        client.sendall(LIVE[:-2] + b"x: " + b"x" * 70_000 + b"\r\n\r\n")
+        assert rest(client).startswith(b"HTTP/1.1 431")
+
+
 def test_another_protocol_is_refused(serving, simple):
     with closing(opened(serving(simple).http_port)) as client:
         assert status(client, b"CONNECT x:80 HTTP/1.1\r\nhost: x\r\n\r\n") == b"400"

@@ -10,14 +10,18 @@ import time
 import urllib.error
 import urllib.request
 import zlib
+from unittest.mock import ANY
 
+import grpc
 import numpy as np
 import pytest
 import tritonclient.grpc
 import tritonclient.http
 from tests.waiting import LIMIT, until
+from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
+from pinnace.server.grpc import SERVICE
 from pinnace.server.settings import ModelSettings
 
 DOORS = {"http": tritonclient.http, "grpc": tritonclient.grpc}
@@ -159,6 +163,32 @@ def test_requests_that_are_too_large_are_refused_before_they_are_read(serving, s
         one.set_data_from_numpy(np.zeros((1000, 16), np.int32))
     with pytest.raises(InferenceServerException, match="RESOURCE_EXHAUSTED"):
         client.infer("simple", given)
+
+
+def test_what_takes_many_times_its_size_is_refused_before_it_is_read(serving, simple, monkeypatch):
+    monkeypatch.setattr("pinnace.server.fields.LONGEST", 100_000)
+    server = serving(simple)
+    assert refused(server, b" " * 100_001) == (413, ANY)
+    assert refused(server, json.dumps({"inputs": [{}] * 4097}).encode()) == (413, ANY)
+    raw = json.dumps({"inputs": []}).encode()
+    named = {"inference_header_content_length": str(len(raw))}
+    assert "200000 bytes that no input takes" in refused(server, raw + bytes(200_000), **named)[1]
+    request = service_pb2.ModelInferRequest(model_name="simple", raw_input_contents=[bytes(200_000)])
+    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
+        infer = service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer
+        with pytest.raises(grpc.RpcError, match="more tensors than the 0 inputs take"):
+            infer(request)
+        for _ in range(4097):
+            request.inputs.add()
+        with pytest.raises(grpc.RpcError, match="has 4097 fields: at most 4096"):
+            infer(request)
+        del request.inputs[1:]
+        request.inputs[0].contents.fp32_contents.extend([1.0] * 25_001)
+        with pytest.raises(grpc.RpcError, match="over 100000 bytes beside raw_input_contents"):
+            infer(request)
+        damaged = channel.unary_unary(f"/{SERVICE}/ModelInfer")
+        with pytest.raises(grpc.RpcError, match="is no message of this call"):
+            damaged(b"\xff" * 100_000)
 
 
 ONE = {"name": "INPUT0", "datatype": "INT32", "shape": [1, 16], "data": [0] * 16}

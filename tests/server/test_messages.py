@@ -14,7 +14,7 @@ from pinnace.types import DataType
 
 
 def opened(version="1", **facts):
-    stats = SimpleNamespace(served=9, batches=0, p50=1.5, p99=2.5, queued=3, busy=1, workers=2)
+    stats = SimpleNamespace(served=9, batches=0, batched=0, p50=1.5, p99=2.5, queued=3, busy=1, workers=2)
     made = {
         "name": "m",
         "version": version,
@@ -73,10 +73,10 @@ def test_a_configuration_with_batches_lacks_their_dimension():
     assert [one["dims"] for one in (*answer["input"], *answer["output"])] == [[3], [], [2]]
 
 
-@pytest.mark.parametrize(("served", "batches", "runs"), [(9, 0, 5), (4, 0, 4), (9, 3, 3), (9, 7, 5)])
-def test_statistics_are_sums_of_requests_and_runs(served, batches, runs):
+@pytest.mark.parametrize(("batched", "batches", "runs"), [(0, 0, 5), (4, 2, 3), (5, 1, 1)])
+def test_statistics_are_sums_of_requests_and_runs(batched, batches, runs):
     one = opened()
-    one.stats.served, one.stats.batches = served, batches
+    one.stats.batched, one.stats.batches = batched, batches
     found = messages.statistics(one)
     assert (found["inference_count"], found["execution_count"], found["last_inference"]) == (5, runs, 12500)
     assert found["inference_stats"] == {

@@ -114,6 +114,8 @@ def test_models_beyond_the_memory_are_opened_on_demand_and_evicted(serving, tmp_
     index = {model["name"]: model["state"] for model in client.get_model_repository_index()}
     assert [name for name, state in index.items() if state == "READY"] == ["m0"]
     assert client.is_model_ready("m3")  # its first request opens it
+    assert client.is_model_ready("m3", "1")
+    assert not client.is_model_ready("m3", "7")
 
 
 @pytest.fixture
@@ -273,6 +275,8 @@ def test_a_configuration_holds_until_the_next_load_and_a_wrong_one_changes_nothi
         return client_of(server).get_model_config("simple")["max_batch_size"]
 
     client.load_model("simple", config='{"max_batch_size": 4}')
+    with pytest.raises(InferenceServerException, match="failed to load simple: workers_num 10000000"):
+        client.load_model("simple", config='{"instance_group": [{"count": 10000000}]}')
     assert rows() == 4
     for wrong in ("{", '{"max_batch_size": -1}'):
         with pytest.raises(InferenceServerException, match="configuration"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import random
 import sys
 from typing import Any
 
@@ -22,13 +23,16 @@ from tests.server.texts import (
     asked,
     client,
     embedded,
+    folder_with,
     settings,
 )
 from tests.waiting import until
 
 from pinnace.errors import QueueFullError
 from pinnace.server.settings import ModelSettings
+from pinnace.server.text.folder import Folder
 from pinnace.server.text.model import _pieces, cut
+from pinnace.server.text.tokens import Tokenizer
 
 
 def test_embeddings_are_those_of_sentence_transformers(serving, folders):
@@ -236,3 +240,25 @@ def test_the_tokenizer_gets_no_more_than_65536_characters_at_once(lengths, piece
     assert [text for piece in _pieces(texts) for text in piece] == texts
     pairs = [(text[1:], "a") for text in texts]
     assert [len(piece) for piece in _pieces(pairs)] == pieces
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_long_pairs_have_the_tokens_that_the_cut_to_the_limit_leaves(tmp_path, side):
+    folder_with(tmp_path / "model", "reranker", {"tokenizer_config.json": {"truncation_side": side}})
+    found = Tokenizer(Folder(tmp_path / "model"))
+    words = " ".join([*TEXTS, "grüß", "日本", "😀"]).split()
+    choices, pairs = random.Random(1), []
+    for _ in range(300):
+        lengths = choices.choices([1, 5, 20, 60, 100, 200, 400], k=2)
+        pairs.append(tuple(" ".join(choices.choices(words, k=length)) for length in lengths))
+    short = found.encoded(pairs)
+    for one, whole in zip(short, found._made.encode_batch(pairs), strict=True):
+        assert (one.ids.tolist(), one.kinds.tolist()) == (whole.ids, whole.type_ids)
+
+
+def test_two_long_texts_take_no_memory_of_both_lengths(running):
+    """They took more than 20 GB: a piece of one for each piece of the other."""
+    body = {"model": "reranker", "query": "ship " * 26_000, "documents": ["sea " * 26_000]}
+    status, found = asked(running, "/rerank", body)
+    assert status == 200
+    assert len(found["results"]) == 1

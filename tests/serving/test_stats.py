@@ -62,7 +62,7 @@ def test_a_summary_in_one_line():
     counts = Counts()
     for milliseconds in (1, 1, 1, 10):
         counts.count(milliseconds * 1_000_000)
-    found = Stats(2, 1, 3, 4, 0, 0, 0, 0, latency([counts]), seconds=8)
+    found = Stats(2, 1, 3, 4, 0, 0, 0, 0, 0, latency([counts]), seconds=8)
     assert (found.p50, found.p99, found.qps) == (
         found.latency.percentile(50),
         found.latency.percentile(99),

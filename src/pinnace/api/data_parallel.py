@@ -199,6 +199,7 @@ class DataParallel(EngineOwner):
             refused=0,
             withdrawn=counts.withdrawn,
             batches=0,
+            batched=0,
             latency=latency([counts]),
             seconds=queue.seconds,
             restarts=replicas.restarts,

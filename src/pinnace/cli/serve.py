@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import resource
 import signal
 import sys
 import threading
@@ -160,6 +161,8 @@ def _serve_here(
     from pinnace.server.server import Server
 
     log_format.print_faults()
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # 1024 files are not enough for 2000 clients
     server = Server(models, settings, options)
     start = time.perf_counter()
     server.start()

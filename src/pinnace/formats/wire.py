@@ -8,7 +8,7 @@ each a varint key (number shifted by three, and wire type) and a value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pinnace.errors import ModelFormatError
@@ -36,6 +36,15 @@ def outline(
     Raises ModelFormatError, with `name` and the byte offset, if the message is damaged.
     """
     return _Outline(data, reference, smallest, name).message(0, len(data), fields, 0)
+
+
+def fields_of(data: memoryview, name: str) -> Iterator[tuple[int, int]]:
+    """Yield the number and the bytes of each field of a message; raises as `outline` does."""
+    message, position = _Outline(data, lambda offset, length: b"", 0, name), 0
+    while position < len(data):
+        key, position = message._varint(position, len(data))
+        begin, position = message._value(key, position, len(data))
+        yield key >> 3, position - begin
 
 
 class _Outline:

@@ -25,7 +25,7 @@ def classified(name: str, array: Array, count: int, labels: Sequence[str], batch
     values = array if array.dtype.kind in "iu" else array.astype(np.float64)
     rows = values.reshape((len(values), math.prod(values.shape[1:])) if batched else (1, values.size))
     count = min(count, rows.shape[1])
-    if len(rows) * count > _MOST:
+    if len(rows) * max(count, 1) > _MOST:
         raise RequestError(f"output {name!r}: parameter classification gives at most {_MOST} classes")
     made = np.empty((len(rows), count), object)
     for place, row in zip(made, rows, strict=True):

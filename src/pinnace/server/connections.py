@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 
+import uvicorn
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -11,6 +14,34 @@ PATIENCE = 30.0
 """Seconds that a client may take to send a head, and then to send a body, and to read part of an answer."""
 _LONGEST = 1 << 16
 """Bytes of a head."""
+_DAY = 86400.0
+_INFO = struct.Struct("=24xI92xQ16xI")
+"""Of Linux's `struct tcp_info`: segments without an answer, bytes that have one, bytes not sent."""
+
+
+class HttpServer(uvicorn.Server):
+    """Accepts connections at sockets that listen.
+
+    asyncio would cut off an answer over TLS that is still being read 30 s after its end was written; that it
+    is read is checked by `Connection`.
+    """
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to accept."""
+        config, loop = self.config, asyncio.get_running_loop()
+
+        def accepted() -> Connection:
+            return Connection(config, self.server_state, {})
+
+        self.servers = [
+            await loop.create_server(
+                accepted, sock=one, backlog=config.backlog, ssl=config.ssl,
+                ssl_handshake_timeout=PATIENCE if config.ssl else None,
+                ssl_shutdown_timeout=_DAY if config.ssl else None,
+            )
+            for one in sockets or ()
+        ]  # fmt: skip
+        self.started = True
 
 
 class Connection(HttpToolsProtocol):
@@ -24,8 +55,8 @@ class Connection(HttpToolsProtocol):
     A request to change to another protocol, such as the h2c of Java's HttpClient, is answered in this one.
     """
 
-    _head = _body = _bodies = _unread = 0
-    _new = False
+    _head = _body = _bodies = _read = 0
+    _new = _is_long = False
     _late: asyncio.TimerHandle | None = None
     _reader: asyncio.TimerHandle
 
@@ -52,10 +83,12 @@ class Connection(HttpToolsProtocol):
         try:
             self._parse(memoryview(data))
         except (HttpParserError, HttpParserUpgrade):
-            self.send_400_response("Invalid HTTP request received.")
-            return
-        self._head = (0 if self._new else self._head) + len(data) - (self._bodies - body)
-        if self._head > _LONGEST + 8 * self._body:
+            if not self._is_long:
+                self.send_400_response("Invalid HTTP request received.")
+                return
+        if not self._new:  # else it is the beginning of a head
+            self._head += len(data) - (self._bodies - body)
+        if self._is_long or self._head > _LONGEST + 8 * self._body:
             self._refuse("431 Request Header Fields Too Large")
 
     def _parse(self, data: memoryview) -> None:
@@ -77,11 +110,14 @@ class Connection(HttpToolsProtocol):
         self.parser.feed_data(b"\r\n".join([*lines, b"\r\n"]))
 
     def on_message_begin(self) -> None:
-        self._new, self._body = True, 0
+        self._new, self._head, self._body = True, 0, 0
         self._expect()
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
+        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > _LONGEST:
+            self._is_long = True
+            raise ValueError  # which ends the parser
         if not self.parser.should_upgrade():
             self._expect_nothing()
             super().on_headers_complete()
@@ -97,9 +133,13 @@ class Connection(HttpToolsProtocol):
         super().on_message_complete()
         if self.cycle.response_complete:
             self._expect()
+        else:
+            self._expect_nothing()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        if not self.cycle.response_complete:
+            return  # it is that of a request behind this one
         if self.cycle.more_body and self.expect_100_continue and not self._body:
             self.transport.close()  # nobody knows whether the body will come
         elif self.cycle.more_body:
@@ -114,14 +154,35 @@ class Connection(HttpToolsProtocol):
         if self._late is not None:
             self._late.cancel()
 
+    def timeout_keep_alive_handler(self) -> None:
+        if self._progress()[1]:  # the answer is still being read
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+        else:
+            super().timeout_keep_alive_handler()
+
     def _check_reader(self) -> None:
         """Close the connection if its client has taken nothing of what waits for it since the last check."""
-        unread = self.transport.get_write_buffer_size()
-        if unread and unread == self._unread:
+        before, (self._read, waits) = self._read, self._progress()
+        if waits and self._read == before:
             self.transport.abort()
-            return
-        self._unread = unread
-        self._reader = self.loop.call_later(PATIENCE, self._check_reader)
+        else:
+            self._reader = self.loop.call_later(PATIENCE, self._check_reader)
+
+    def _progress(self) -> tuple[int, int]:
+        """Return the bytes that the client's system has taken, and above 0 if others wait for it.
+
+        Only the kernel knows: what asyncio holds says nothing where there is TLS, and falls in steps of
+        megabytes.
+        """
+        try:
+            place = self.transport.get_extra_info("socket")
+            info = place.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO.size)
+        except OSError:  # a Unix socket, whose clients are the server's own user
+            return 0, 0
+        flying, taken, unsent = _INFO.unpack(info)
+        return taken, flying + unsent
 
     def _refuse(self, status: str) -> None:
         """Close the connection, with an answer unless another one is under way or was given."""

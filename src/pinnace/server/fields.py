@@ -5,10 +5,20 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pinnace.server.failures import RequestError
+from pinnace.server.failures import RequestError, TooLargeError
+
+LONGEST = 1 << 26
+"""Bytes of JSON, which takes up to 25 times its size in memory, and of gRPC's messages but for raw bytes."""
+_MOST = 4096
+"""Inputs or outputs."""
 
 
 def parsed(data: bytes | memoryview) -> dict[str, Any]:
+    if len(data) > LONGEST:
+        raise TooLargeError(
+            f"the request has {len(data)} bytes of JSON: at most {LONGEST} are taken; send tensors as raw "
+            f"bytes (binary_data_size)"
+        )
     try:
         found = json.loads(bytes(data))
     except (ValueError, RecursionError) as error:
@@ -20,9 +30,16 @@ def parsed(data: bytes | memoryview) -> dict[str, Any]:
 
 def objects(head: dict[str, Any], key: str, needed: bool = True) -> list[dict[str, Any]]:
     found = items(head, key) if needed or key in head else []
+    check_count(key, len(found))
     if not all(isinstance(one, dict) for one in found):
         raise RequestError(f"{key} must be a list of objects")
     return found
+
+
+def check_count(what: str, count: int) -> None:
+    """Raise TooLargeError for more inputs or outputs than any model has."""
+    if count > _MOST:
+        raise TooLargeError(f"the request has {count} {what}: at most {_MOST} are taken")
 
 
 def items(head: dict[str, Any], key: str) -> list[Any]:

@@ -14,12 +14,14 @@ import grpc.aio
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message import DecodeError
 
+from pinnace.errors import ModelFormatError
 from pinnace.formats.messages import Proto, message_class
-from pinnace.server import inference, messages, tensors
+from pinnace.formats.wire import fields_of
+from pinnace.server import fields, inference, messages, tensors
 from pinnace.server.access import Access, Scope
 from pinnace.server.calls import Call, continued
 from pinnace.server.connections import PATIENCE
-from pinnace.server.failures import AccessError, RequestError
+from pinnace.server.failures import AccessError, RequestError, TooLargeError
 from pinnace.server.repository import Repository
 from pinnace.server.shared_memory import SharedMemory, span_of
 from pinnace.server.work import aside
@@ -31,6 +33,8 @@ _CONFIGURED = [
     *("FP16", "FP32", "FP64", "STRING", "BF16"),
 ]
 """Element types in the order of their numbers in a configuration, from 1 on."""
+_LARGE, _RAW = 1 << 16, 7
+"""Bytes of a message whose fields are counted first, and the number of `raw_input_contents`."""
 _FORMATS = ("FORMAT_NONE", "FORMAT_NHWC", "FORMAT_NCHW")
 _CONTENTS = {
     DataType.BOOL: "bool_contents",
@@ -95,13 +99,27 @@ def _called(name: str, context: Any) -> Call:
 def _parsed(kind: Proto, data: bytes, call: Call) -> Any:
     """Return the message of a request; gRPC would tell the client nothing of a damaged one."""
     try:
+        if len(data) > _LARGE:
+            _check_fields(memoryview(data))
         request = kind.FromString(data)
-    except DecodeError:
+    except (DecodeError, ModelFormatError):
         raise RequestError("the request is no message of this call") from None
     call.model = getattr(request, "model_name", "") or getattr(request, "name", "")
     call.version = getattr(request, "model_version", "") or getattr(request, "version", "")
     call.id = getattr(request, "id", "")
     return request
+
+
+def _check_fields(data: memoryview) -> None:
+    """Raise TooLargeError for what becomes many times larger when it is read: all but raw bytes."""
+    rest = 0
+    for count, (number, size) in enumerate(fields_of(data, "the request")):
+        rest += 0 if number == _RAW else size
+        fields.check_count("fields", count)
+        if rest > fields.LONGEST:
+            raise TooLargeError(
+                f"the request has over {fields.LONGEST} bytes beside raw_input_contents: send tensors there"
+            )
 
 
 def _answering(method: _Method, access: Access, scope: Scope, kind: Proto, name: str) -> _Method:

@@ -76,13 +76,12 @@ def _configured(tensor: TensorSpec, batched: bool) -> dict[str, Any]:
 def statistics(opened: OpenModel) -> dict[str, Any]:
     """Return the counts of a version; times are sums in nanoseconds."""
     counts, stats = opened.counts, opened.runner.stats()
-    runs = stats.served if not stats.batches else stats.batches
     return {
         "name": opened.name,
         "version": opened.version,
         "last_inference": int(counts.last * 1000),
         "inference_count": counts.served,
-        "execution_count": min(runs, counts.served),
+        "execution_count": max(0, counts.served - stats.batched + stats.batches),
         "inference_stats": {
             "success": {"count": counts.served, "ns": counts.queue_ns + counts.compute_ns},
             "fail": {"count": counts.failures, "ns": counts.failed_ns},

@@ -20,7 +20,7 @@ from pinnace.errors import ConfigError, PinnaceError, PredictTimeoutError
 from pinnace.log import ERROR, INFO, Log
 from pinnace.options.context import files_of_ranks
 from pinnace.ranking import read as read_labels
-from pinnace.server.failures import UnavailableError, UnknownModelError
+from pinnace.server.failures import RequestError, UnavailableError, UnknownModelError
 from pinnace.server.metrics import Metrics
 from pinnace.server.models import OpenModel
 from pinnace.server.settings import ModelSettings
@@ -129,7 +129,7 @@ class Repository:
     def is_ready(self, name: str, version: str = "") -> bool:
         """Return True if a model answers, at the latest once its first request has opened it."""
         entry = self.entry(name)
-        there = version in entry.open or not (version and entry.open)
+        there = version in entry.open or not version or (not entry.open and version in _versions(entry.place))
         return there and entry.state in ("READY", "")
 
     def labels(self, name: str) -> list[str]:
@@ -186,9 +186,8 @@ class Repository:
                 raise UnavailableError(f"{name}: there is no model file in its folder")
             if config:
                 self._settings.overridden(config)  # a wrong one changes nothing
-            entry.config = config
-            opened = await self._open(entry, version)
-            entry.withdrawn = False
+            opened = await self._open(entry, version, config)
+            entry.config, entry.withdrawn = config, False
             older = [one for one in entry.open.values() if one is not opened]
             entry.open, entry.newest = {version: opened}, version
         for one in older:
@@ -236,7 +235,7 @@ class Repository:
                     f"{entry.name} has no version {version[:20]!r}; it has {', '.join(there) or 'no file'}"
                 )
             try:
-                entry.open[wanted] = await self._open(entry, wanted)
+                entry.open[wanted] = await self._open(entry, wanted, entry.config)
             except (PinnaceError, OSError) as error:
                 raise UnavailableError(f"{entry.name} cannot be opened: {error}") from error
             entry.newest = max(entry.open, key=int)
@@ -244,17 +243,19 @@ class Repository:
     def _settings_of(self, entry: Entry) -> ModelSettings:
         return self._settings.read(entry.place / _SETTINGS) if entry.place.is_dir() else self._settings
 
-    async def _open(self, entry: Entry, version: str) -> OpenModel:
+    async def _open(self, entry: Entry, version: str, config: str) -> OpenModel:
         """Open a version, and warm it up; others are closed for it if memory is short."""
         loop = asyncio.get_running_loop()
         try:
             path = _versions(entry.place)[version]
             settings = self._settings_of(entry)
-            settings = settings.overridden(entry.config) if entry.config else settings
+            settings = settings.overridden(config) if config else settings
             await self._make_room(path.stat().st_size * max(1, settings.ranks))
             make = partial(_opened, entry, version, path, settings, self.metrics, self._threads)
             opened = await loop.run_in_executor(self._builds, make)
         except (PinnaceError, OSError) as error:
+            if config and isinstance(error, ConfigError):
+                raise RequestError(f"failed to load {entry.name}: {error}") from None
             entry.reason = str(error)
             raise
         entry.reason = ""

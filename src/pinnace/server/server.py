@@ -24,7 +24,7 @@ from pinnace.log import INFO, Log
 from pinnace.server import door
 from pinnace.server import grpc as grpc_server
 from pinnace.server.access import Access
-from pinnace.server.connections import Connection
+from pinnace.server.connections import HttpServer
 from pinnace.server.http import MAX_BYTES, application
 from pinnace.server.models import OpenModel
 from pinnace.server.repository import Repository
@@ -213,12 +213,12 @@ class Server:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         options = self._options
         sockets = self._sockets()
-        http = uvicorn.Server(
+        http = HttpServer(
             uvicorn.Config(
                 application(self.repository, options.max_bytes, self._access, self._memory),
                 lifespan="off", log_config=None, log_level="error", access_log=False, server_header=False,
                 ws="none", proxy_headers=False,
-                http=Connection, limit_concurrency=options.max_connections + 1, timeout_keep_alive=_KEPT,
+                limit_concurrency=options.max_connections + 1, timeout_keep_alive=_KEPT,
                 timeout_graceful_shutdown=int(options.drain),
                 ssl_certfile=options.certificate, ssl_keyfile=options.key,
                 ssl_ca_certs=options.client_ca,

@@ -258,6 +258,7 @@ class WorkerPool(BasePool):
                 refused=self._refused,
                 withdrawn=self._withdrawn + sum(c.withdrawn for c in counts),
                 batches=sum(c.batches for c in counts),
+                batched=sum(c.batched for c in counts),
                 latency=latency(counts),
                 seconds=monotonic() - self._began,
             )

@@ -62,7 +62,7 @@ class Stats:
     `busy` of `workers` run a request; `queued` requests wait, in OpenVINO's own queue too; `served` got
     results, `failed` got an error of the engine; `refused` found the queue full; `withdrawn` were cancelled
     or timed out.
-    `batches` is the number of runs that computed several requests together.
+    `batches` is the number of runs that computed several requests together, `batched` that of the requests.
     """
 
     workers: int
@@ -73,6 +73,7 @@ class Stats:
     refused: int
     withdrawn: int
     batches: int
+    batched: int
     latency: Latency
     seconds: float = field(kw_only=True)
 

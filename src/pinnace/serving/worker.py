@@ -32,10 +32,10 @@ STEPS = (65 - BITS) << BITS  # up to 2**64 ns
 class Counts:
     """Counts of one worker; only one thread at a time writes them."""
 
-    __slots__ = ("batches", "failed", "steps", "total", "withdrawn")
+    __slots__ = ("batched", "batches", "failed", "steps", "total", "withdrawn")
 
     def __init__(self) -> None:
-        self.failed = self.withdrawn = self.batches = self.total = 0
+        self.failed = self.withdrawn = self.batches = self.batched = self.total = 0
         self.steps = [0] * STEPS
 
     @property
@@ -207,6 +207,7 @@ class Worker(Stoppable):
         for request, its_own in zip(batch, results, strict=True):
             if request.claim():
                 self.counts.count(now - request.arrived)
+                self.counts.batched += 1
                 request.succeed(its_own)
             else:
                 self.counts.withdrawn += 1
@@ -220,9 +221,10 @@ class Worker(Stoppable):
 
 
 def elements(arrays: Sequence[Array]) -> int:
+    """Return the number of elements; without any, sizes of 0 count as 1: others say how large results are."""
     total = 0
     for array in arrays:
-        total += array.size
+        total += array.size or math.prod(max(1, size) for size in array.shape)
     return total
 
 
