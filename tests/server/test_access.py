@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import subprocess
 from contextlib import suppress
+from http.client import HTTPSConnection
 from pathlib import Path
 
 import pytest
 import tritonclient.grpc
 import tritonclient.http
 from tests.server.test_protocol import A, B, inputs
+from tests.waiting import until
 from tritonclient.utils import InferenceServerException
 
 from pinnace.errors import ConfigError
@@ -152,6 +155,23 @@ def test_tls_protects_both_doors(serving, simple, certificates, mutual):
                     client.infer("simple", inputs(door, A, B))
             else:
                 assert client.infer("simple", inputs(door, A, B)).as_numpy("OUTPUT0")[0, 0] == 1
+
+
+def test_a_connection_over_tls_ends_though_its_client_says_nothing(
+    serving, simple, certificates, monkeypatch
+):
+    """A client's pool reads nothing of its idle connections, and so does not see that the server closed."""
+    monkeypatch.setattr("pinnace.server.connections.PATIENCE", 0.3)
+    monkeypatch.setattr("pinnace.server.server._KEPT", 1)
+    place = certificates
+    server = serving(simple, certificate=place / "server.pem", key=place / "server.key")
+    client = HTTPSConnection(
+        "localhost", server.http_port, context=ssl.create_default_context(cafile=place / "ca.pem")
+    )
+    client.request("GET", "/v2/health/live")
+    assert client.getresponse().read() == b""
+    until(lambda: client.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1) != b"\1")  # established
+    client.close()
 
 
 def test_options_of_tls_that_do_not_fit_are_refused(certificates):

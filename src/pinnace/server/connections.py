@@ -163,9 +163,12 @@ class Connection(HttpToolsProtocol):
             super().timeout_keep_alive_handler()
 
     def _check_reader(self) -> None:
-        """Close the connection if its client has taken nothing of what waits for it since the last check."""
+        """End the connection if its client has taken nothing of what waits for it since the last check.
+
+        Over TLS one that was closed waits for the client to say so, too, which it need not.
+        """
         before, (self._read, waits) = self._read, self._progress()
-        if waits and self._read == before:
+        if self._read == before and (waits or self.transport.is_closing()):
             self.transport.abort()
         else:
             self._reader = self.loop.call_later(PATIENCE, self._check_reader)
@@ -179,8 +182,9 @@ class Connection(HttpToolsProtocol):
         try:
             place = self.transport.get_extra_info("socket")
             info = place.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO.size)
-        except OSError:  # a Unix socket, whose clients are the server's own user
-            return 0, 0
+        except OSError:  # a Unix socket
+            waits = self.transport.get_write_buffer_size()
+            return -waits, waits
         flying, taken, unsent = _INFO.unpack(info)
         return taken, flying + unsent
 
