@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from pinnace.errors import NotSupportedError
 from pinnace.server.failures import RequestError
 from pinnace.server.text.folder import TOKENIZER, Folder
 from pinnace.types import Array
+
+if TYPE_CHECKING:
+    import tokenizers
 
 _LONGEST = 1 << 20
 """Tokens; files name larger numbers where they mean no limit."""
@@ -65,8 +69,6 @@ class Tokenizer:
             lower = tokenizers.normalizers.Lowercase()
             made.normalizer = tokenizers.normalizers.Sequence([lower, *filter(None, [made.normalizer])])
         made.no_padding()
-        made.no_truncation()
-        self._whole = tokenizers.Tokenizer.from_str(made.to_str())
         direction = own.get("truncation_side", cutting.get("direction", "right"))
         made.enable_truncation(self._length, direction=direction)
         self._made, self._cuts_left = made, direction == "left"
@@ -81,6 +83,13 @@ class Tokenizer:
         if not all(one.ids for one in found):
             raise RequestError("a text has no tokens")
         return [Tokens(np.array(one.ids, np.int32), np.array(one.type_ids, np.int32)) for one in found]
+
+    @cached_property
+    def _whole(self) -> tokenizers.Tokenizer:
+        """The tokenizer without a limit, which few models and requests need."""
+        made = type(self._made).from_str(self._made.to_str())
+        made.no_truncation()
+        return made
 
     def _short(self, pair: tuple[str, str]) -> tuple[str, str]:
         """Return a pair without what the cut to the limit leaves no token of.
