@@ -20,6 +20,7 @@ def test_without_a_cache_it_fails(monkeypatch, pinnace):
     answer = pinnace("compile", data(MODEL))
     assert answer.code == 1
     assert "off" in answer.out
+    assert not answer.out.startswith(("[", "{"))  # JSON is for those who ask for it
 
 
 def test_a_cache_for_readers(tmp_path, pinnace):

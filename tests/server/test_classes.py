@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import tritonclient.grpc
 import tritonclient.http
-from onnx import TensorProto
+from onnx import TensorProto, helper
 from tests.server import models
 from tritonclient.utils import InferenceServerException
 
 from pinnace.server.classes import classified
 from pinnace.server.failures import RequestError
+from pinnace.server.settings import ModelSettings
 
 LABELS = ("cat", "dog", "ship")
 
@@ -43,6 +44,16 @@ def test_the_client_gets_the_highest_classes_with_their_labels(serving, tmp_path
     assert ask(module, server, x, 9) == found
     if module is tritonclient.http:
         assert ask(module, server, x, 1, binary_data=False) == ["3.500000:1:dog"]
+
+
+@DOORS
+@pytest.mark.parametrize(("size", "rows"), [(0, 1), (1, 1), (2, 2)])
+def test_where_requests_are_batched_each_row_has_its_classes(serving, tmp_path, module, size, rows):
+    nodes, shape = [helper.make_node("Identity", ["x"], ["y"])], ["n", 2]
+    file = models.write(tmp_path / "echo.onnx", nodes, [models.value("x", shape)], [models.value("y", shape)])
+    server = serving(file, settings=ModelSettings(workers=1, threads=1, max_batch_size=size))
+    found = ask(module, server, np.array([[1, 2], [9, 8]], np.float32), 1)
+    assert found == [[b"2.000000:1"], [b"9.000000:0"]] if rows == 2 else [b"9.000000:2"]
 
 
 @DOORS
