@@ -287,6 +287,24 @@ def test_json_and_compression_of_http_mean_the_same_as_raw_bytes(serving, simple
         assert result.get_response()["outputs"][0]["data"] == (A - B).ravel().tolist()
 
 
+def test_each_output_in_json_has_its_own_elements(serving, tmp_path):
+    names = ["y", '"data": []', 'a\\"data": []', "z"]
+    nodes = [helper.make_node("Identity", [f"x{i}"], [name]) for i, name in enumerate(names)]
+    kinds = [TensorProto.FLOAT, TensorProto.FLOAT, TensorProto.STRING, TensorProto.INT64]
+    taken = [models.value(f"x{i}", [f"n{i}"], kind) for i, kind in enumerate(kinds)]
+    given = [models.value(name, [f"n{i}"], kinds[i]) for i, name in enumerate(names)]
+    server = serving(models.write(tmp_path / "m.onnx", nodes, taken, given))
+    data = [[1.5], [], ['"data": []', "b"], [7]]
+    types = ["FP32", "FP32", "BYTES", "INT64"]
+    asked = [
+        {"name": f"x{i}", "shape": [len(data[i])], "datatype": types[i], "data": data[i]} for i in range(4)
+    ]
+    client = HTTPConnection("127.0.0.1", server.http_port)
+    client.request("POST", "/v2/models/m/infer", json.dumps({"inputs": asked}))
+    found = json.loads(client.getresponse().read())["outputs"]
+    assert [(one["name"], one["data"]) for one in found] == list(zip(names, data, strict=True))
+
+
 @pytest.mark.parametrize("way", ["gzip", "deflate", None])
 def test_large_answers_are_compressed_as_the_client_accepts_them(serving, simple, way):
     large = np.repeat(A, 100, axis=0)

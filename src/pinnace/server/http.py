@@ -302,10 +302,10 @@ def _slow_bytes(result: inference.Result, binary: Callable[[str], bool], accepte
 
 
 def _encoded(result: inference.Result, id_: str, binary: Callable[[str], bool], accepted: str) -> Response:
-    outputs, parts = list[str](), list[bytes | memoryview]()
+    outputs, lists, parts = list[dict[str, Any]](), list[str](), list[bytes | memoryview]()
     for name, array, span in result.outputs:
         one: dict[str, Any] = {"name": name, "datatype": tensors.name_of(array), "shape": list(array.shape)}
-        data = ""
+        outputs.append(one)
         if span is not None:
             named = ("region", "offset", "byte_size")
             one["parameters"] = {
@@ -315,12 +315,15 @@ def _encoded(result: inference.Result, id_: str, binary: Callable[[str], bool], 
             parts.append(tensors.to_raw(array))
             one["parameters"] = {"binary_data_size": len(parts[-1])}
         else:
-            data = f', "data": {tensors.to_json(array)}'
-        outputs.append(f"{json.dumps(one)[:-1]}{data}}}")
-    head = {"model_name": result.model.name, "model_version": result.model.version}
+            lists.append(tensors.to_json(array))
+            one["data"] = []
+    head: dict[str, Any] = {"model_name": result.model.name, "model_version": result.model.version}
     if id_:
         head["id"] = id_
-    text = f'{json.dumps(head)[:-1]}, "outputs": [{", ".join(outputs)}]}}'.encode()
+    # Quotes within a text are escaped: nothing else than these fields looks as they do.
+    first, *others = json.dumps(head | {"outputs": outputs}).split('"data": []')
+    filled = (f'"data": {data}{rest}' for data, rest in zip(lists, others, strict=True))
+    text = "".join((first, *filled)).encode()
     headers = {"content-type": "application/octet-stream" if parts else "application/json"}
     if parts:
         headers[_LENGTH] = str(len(text))
