@@ -17,6 +17,7 @@ from tests.waiting import Execution
 import pinnace
 from pinnace import Context, DataType, Model, ModelType, PinnaceWarning, Tensor, TensorMeta
 from pinnace.building.build import Built
+from pinnace.engines.protocol import HERE
 from pinnace.errors import (
     ArgumentTypeError,
     ConfigError,
@@ -55,6 +56,7 @@ class Counter:
     info = {"engine": "counter"}  # noqa: RUF012
     closed = 0
     takes_device_memory = writes_free = queues = is_light = False
+    runs_in = HERE
     lost_by_fork = ""
 
     def first_state(self):

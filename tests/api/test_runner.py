@@ -22,6 +22,7 @@ from pinnace import (
     Tensor,
 )
 from pinnace.building.build import Built
+from pinnace.engines.protocol import HERE
 from pinnace.errors import ConfigError, DataMismatchError, EngineError, ModelFormatError, ModelStateError
 from pinnace.serving.pool import WorkerPool
 from pinnace.types import Port
@@ -50,6 +51,7 @@ class Gate:
     outputs = (Port("y", DataType.FLOAT32, (1,)),)
     info: dict[str, str] = {}  # noqa: RUF012
     takes_device_memory = writes_free = queues = is_light = False
+    runs_in = HERE
     lost_by_fork = ""
 
     def __init__(self) -> None:

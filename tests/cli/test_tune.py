@@ -13,6 +13,7 @@ from pinnace import engines
 from pinnace.bench import tuning
 from pinnace.building.build import build_model as build
 from pinnace.engines.onnxruntime.engine import Onnxruntime
+from pinnace.engines.protocol import HERE
 from pinnace.errors import (
     ArgumentValueError,
     EngineError,
@@ -72,6 +73,7 @@ class Running:
 
 class Built:
     takes_device_memory = writes_free = queues = is_light = False
+    runs_in = HERE
     lost_by_fork = ""
 
     def __init__(self, executable, engine, error, seconds):

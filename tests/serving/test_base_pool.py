@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from tests.waiting import LIMIT
 
+from pinnace.engines.protocol import HERE
 from pinnace.errors import ModelStateError
 from pinnace.serving.base_pool import WorkerGroup
 from pinnace.serving.pool import WorkerPool
@@ -16,8 +17,8 @@ from pinnace.serving.worker import Worker
 def executable(queues=False):
     execution = SimpleNamespace(state=[], run=None)
     return SimpleNamespace(
-        inputs=(), outputs=(), info={}, lost_by_fork="", queues=queues, is_light=False, close=lambda: None,
-        execution=lambda state=None: execution,
+        inputs=(), outputs=(), info={}, lost_by_fork="", queues=queues, is_light=False, runs_in=HERE,
+        close=lambda: None, execution=lambda state=None: execution,
     )  # fmt: skip
 
 

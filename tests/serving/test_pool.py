@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from tests.waiting import Execution, in_thread, until
 
-from pinnace.engines.protocol import BY_SHAPES
+from pinnace.engines.protocol import ALL_RANKS, BY_SHAPES, HERE, OTHER_PROCESS
 from pinnace.errors import (
     ConfigError,
     DataMismatchError,
@@ -43,6 +43,7 @@ class Gate:
     info: dict[str, str] = {}  # noqa: RUF012
     lost_by_fork = ""
     queues = is_light = False
+    runs_in = HERE
 
     def __init__(self):
         self.open = threading.Semaphore(0)
@@ -828,3 +829,34 @@ def test_forgotten_pool_is_freed_before_the_process_ends():
         [sys.executable, "-c", FORGOTTEN], cwd=root, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (0, "freed"), done.stderr
+
+
+def test_what_all_ranks_compute_is_not_left_out_by_one():
+    """Others add their part of each request to this rank's part of the same request."""
+    gate = Gate()
+    gate.runs_in = ALL_RANKS
+    workers = WorkerPool(gate, 1)
+    first = workers.submit(one(1), number)
+    until(lambda: gate.order == [1])
+    given = one(2)
+    cancelled, last = workers.submit(given, number), workers.submit(one(3), number)
+    assert cancelled.cancel()
+    with pytest.raises(PredictTimeoutError):
+        workers.run(one(4), timeout=0.01)
+    given[0][:] = 9  # the caller's own again
+    gate.open.release(4)
+    assert (first.result(LONG), last.result(LONG)) == (2, 6)
+    until(lambda: workers.stats().withdrawn == 2)
+    assert gate.order == [1, 2, 3, 4]
+
+
+def test_no_run_in_another_process_is_quick():
+    """A signal handler in the main thread would leave its answer to the next request."""
+    gate = Gate()
+    gate.runs_in = OTHER_PROCESS
+    workers = WorkerPool(gate, 1)
+    gate.open.release(3)
+    for _ in range(3):
+        assert number(workers.run(one(1))) == 2
+    assert workers._workers[0].quick == 0
+    assert threading.current_thread().name not in gate.threads

@@ -16,7 +16,7 @@ from pinnace.distributed.comparison import match_ranks
 from pinnace.distributed.groups import group_of, groups_of
 from pinnace.distributed.plan import Collective, RankPart, Segment
 from pinnace.distributed.world import communicator
-from pinnace.engines.protocol import WITHOUT_ELEMENTS, Executable, Execution, State
+from pinnace.engines.protocol import ALL_RANKS, WITHOUT_ELEMENTS, Executable, Execution, State
 from pinnace.engines.steps import Step as TimedStep
 from pinnace.errors import DataMismatchError, DistributedError, UnsupportedModelError, UnsupportedPrimitive
 from pinnace.options.settings import Settings
@@ -167,6 +167,7 @@ class DistributedExecutable:
     """See `Executable`. Runs happen one at a time, as all ranks must run collectives in the same order."""
 
     takes_device_memory = writes_free = queues = is_light = False
+    runs_in = ALL_RANKS
     lost_by_fork = "connections to other ranks belong to the process that made them, not to its forks"
 
     def __init__(

@@ -58,6 +58,10 @@ class Execution(Protocol):
         """
 
 
+HERE, OTHER_PROCESS, ALL_RANKS = "this process", "another process", "all ranks"
+"""The places in which an `Executable` computes a request."""
+
+
 class Executable(Protocol):
     """A model compiled for one target. All methods may be called from any number of threads."""
 
@@ -88,6 +92,10 @@ class Executable(Protocol):
     @property
     def is_light(self) -> bool:
         """True if an execution has no state and takes next to no memory, so that one more costs nothing."""
+
+    @property
+    def runs_in(self) -> str:
+        """HERE, OTHER_PROCESS, or ALL_RANKS, which run the same requests in the same order."""
 
     @property
     def lost_by_fork(self) -> str:

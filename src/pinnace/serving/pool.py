@@ -10,6 +10,7 @@ from threading import get_ident
 from time import monotonic, perf_counter_ns
 from typing import TYPE_CHECKING, TypeVar
 
+from pinnace.engines.protocol import ALL_RANKS, Executable
 from pinnace.errors import DataMismatchError, EngineError, ModelStateError, QueueFullError, warn
 from pinnace.machine.cores import bound
 from pinnace.serving.base_pool import BasePool, WorkerGroup
@@ -22,7 +23,6 @@ T = TypeVar("T")
 if TYPE_CHECKING:  # importing an engine is slow, and every process imports this module
     from concurrent.futures import Future
 
-    from pinnace.engines.protocol import Executable
     from pinnace.serving.batching import Batching
     from pinnace.serving.stats import Stats
     from pinnace.types import Array
@@ -307,8 +307,15 @@ class WorkerPool(BasePool):
         return False
 
     def _withdraw(self, request: Request, is_over: bool = True) -> bool:
-        """Remove a request from the queue. Returns False if it is not there any more."""
+        """Remove a request from the queue. Returns False if it is not there any more, or must be run.
+
+        All ranks must run the same requests: one that only this rank leaves out would give the others wrong
+        numbers. Its caller may change its inputs from now on.
+        """
         with self._lock:
+            if self.executable.runs_in == ALL_RANKS and is_over and request in self._waiting:
+                request.arrays = [array.copy() for array in request.arrays]
+                return False
             try:
                 self._waiting.remove(request)
             except ValueError:
@@ -362,7 +369,7 @@ class WorkerPool(BasePool):
 
     def _perform(self, worker: Worker, batch: Sequence[Request]) -> None:
         """Run requests, without those that were given up after they left the queue."""
-        begun = [request for request in batch if request.begin()]
+        begun = [request for request in batch if request.begin() or self.executable.runs_in == ALL_RANKS]
         if len(begun) < len(batch):
             with self._lock:
                 self._withdrawn += len(batch) - len(begun)

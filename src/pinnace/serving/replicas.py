@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from pinnace.engines.protocol import State
+from pinnace.engines.protocol import OTHER_PROCESS, State
 from pinnace.engines.steps import Step
 from pinnace.errors import DeviceUnavailableError, EngineError, ModelStateError, PinnaceError
 from pinnace.log import INFO, WARNING, Log
@@ -98,6 +98,7 @@ class ReplicaSet:
 
     takes_device_memory = writes_free = False  # memory cannot be used across processes
     queues = is_light = False
+    runs_in = OTHER_PROCESS
     lost_by_fork = "the devices belong to the process that started them, not to its forks"
 
     def __init__(

@@ -9,7 +9,7 @@ from functools import partial
 from time import perf_counter_ns
 from typing import TypeVar
 
-from pinnace.engines.protocol import BY_SHAPES, Executable
+from pinnace.engines.protocol import BY_SHAPES, OTHER_PROCESS, Executable
 from pinnace.errors import DataMismatchError, EngineError
 from pinnace.log import DEBUG, WARNING, Log
 from pinnace.serving.request import Request, UnwantedError
@@ -187,8 +187,12 @@ class Worker(Stoppable):
         return partial(request.succeed, results)
 
     def _note(self, arrays: Sequence[Array], taken: int) -> None:
-        """Learn from the time of a run which ones are quick or brief."""
-        if self.quick == math.inf and taken >= _BRIEF:
+        """Learn from the time of a run which ones are quick or brief.
+
+        None is in another process: a signal handler that raises in the main thread would leave its answer to
+        the next request.
+        """
+        if self.executable.runs_in == OTHER_PROCESS or (self.quick == math.inf and taken >= _BRIEF):
             return
         counted = any(array.size <= 1 and array.dtype.kind in "iub" for array in arrays)
         if taken >= _QUICK or (counted and not self.executable.info.get(BY_SHAPES)):

@@ -64,6 +64,12 @@ static void Tensors() {
   MSTensor owner("o", DataType::kNumberTypeInt8, {4}, nullptr, 0);
   owner.SetData(std::malloc(4));  // freed by the tensor
   owner.SetData(std::malloc(4));
+  auto kept = MSTensor::CreateTensor("k", DataType::kNumberTypeFloat32, {6}, values.data(), 24);
+  kept->SetData(kept->MutableData());  // its own memory stays
+  CHECK(Floats(*kept)[5] == 6);
+  kept->SetShape({6000});
+  CHECK(kept->Clone() == nullptr);  // it has no more than 6
+  MSTensor::DestroyTensorPtr(kept);
   MSTensor nothing, null(nullptr);
   CHECK(nothing != nullptr && null == nullptr && null.Name().empty() && null.MutableData() == nullptr);
   MSTensor free_size("f", DataType::kNumberTypeFloat32, {-1, 3}, nullptr, 0);

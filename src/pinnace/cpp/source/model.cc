@@ -141,9 +141,13 @@ Status Model::UpdateConfig(const std::string &section, const std::pair<std::stri
   return kSuccess;
 }
 
-std::vector<MSTensor> Model::GetInputs() { return impl_->inputs(); }
+std::vector<MSTensor> Model::GetInputs() {
+  return Tried([&] { return impl_->inputs(); });
+}
 MSTensor Model::GetInputByTensorName(const std::string &tensor_name) { return Named(GetInputs(), tensor_name); }
-std::vector<MSTensor> Model::GetOutputs() { return impl_->outputs(); }
+std::vector<MSTensor> Model::GetOutputs() {
+  return Tried([&] { return impl_->outputs(); });
+}
 MSTensor Model::GetOutputByTensorName(const std::string &tensor_name) { return Named(GetOutputs(), tensor_name); }
 
 std::vector<std::string> Model::GetOutputTensorNames() {

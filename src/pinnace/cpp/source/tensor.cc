@@ -82,7 +82,7 @@ void *MSTensor::Impl::Allocated() {
 }
 
 void MSTensor::Impl::Refer(void *memory, bool own) {
-  if (memory == data.get() && given) return;
+  if (memory == data.get() && memory != nullptr) return;  // the caller's, or its own, which it would free
   data = own && memory != nullptr ? Owned(memory, allocator) : std::shared_ptr<void>(memory, [](void *) {});
   given = memory != nullptr;
   computed = false;
@@ -254,7 +254,8 @@ MSTensor *MSTensor::Clone() const {
   if (impl_ == nullptr) return nullptr;
   auto impl = std::make_shared<Impl>(impl_->name, impl_->type, impl_->shape, impl_->format);
   impl->quant_params = impl_->quant_params;
-  if (impl_->data != nullptr && !impl->Copy(impl_->data.get(), DataSize())) return nullptr;
+  bool grown = !impl_->given && impl_->capacity < DataSize();  // by SetShape, without more data
+  if (impl_->data != nullptr && (grown || !impl->Copy(impl_->data.get(), DataSize()))) return nullptr;
   return new (std::nothrow) MSTensor(impl);
 }
 

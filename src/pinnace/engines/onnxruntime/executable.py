@@ -15,7 +15,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
 from pinnace.engines.onnxruntime import device_errors, providers, session
 from pinnace.engines.onnxruntime.device_memory import FAILURES, ONNX_BFLOAT16, OrtArray
-from pinnace.engines.protocol import Execution, State
+from pinnace.engines.protocol import HERE, Execution, State
 from pinnace.errors import EngineError
 from pinnace.options.target import Target
 from pinnace.shapes import is_free
@@ -44,6 +44,8 @@ class OnnxruntimeExecutable:
     """A session over mapped weights; `held` keeps the objects alive that it does not own."""
 
     queues = False
+
+    runs_in = HERE
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ import openvino as ov
 from pinnace.engines.openvino.conversion import with_known_dtype, writable
 from pinnace.engines.openvino.guards import IndexLimit, counted, out_of_range, recorded
 from pinnace.engines.openvino.session import FAILURES, LOST_BY_FORK, NAME
-from pinnace.engines.protocol import Execution, State
+from pinnace.engines.protocol import HERE, Execution, State
 from pinnace.engines.steps import Step
 from pinnace.errors import EngineError
 from pinnace.options.target import Target
@@ -39,6 +39,7 @@ class OpenvinoExecutable:
     """A compiled model whose shapes are fixed; `held` is the memory that it reads and does not own."""
 
     takes_device_memory = writes_free = is_light = False
+    runs_in = HERE
     lost_by_fork = LOST_BY_FORK
 
     def __init__(
