@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pinnace.engines.protocol import BY_SHAPES
+from pinnace.engines.protocol import BY_SHAPES, HERE
 from pinnace.errors import DataMismatchError, EngineError
 from pinnace.serving import worker as module
 from pinnace.serving.worker import Worker, elements
@@ -43,6 +43,7 @@ def made(monkeypatch):
         executable = SimpleNamespace(
             inputs=(Port("x", DataType.FLOAT32, shape),),
             info=info or {},
+            runs_in=HERE,
             made=[],
             execution=lambda state=None: (
                 executable.made.append(Execution(clock, state)) or executable.made[-1]
