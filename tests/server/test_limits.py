@@ -252,7 +252,7 @@ def test_damaged_json_is_told_what_is_wrong(serving, simple, request_, message):
         (b"{}", {"content_encoding": "gzip"}, "not compressed as its content-encoding says"),
         (gzip.compress(b"{}", mtime=0)[:-9], {"content_encoding": "gzip"}, "ends before"),
         (zlib.compress(b"{}")[:-3], {"content_encoding": "deflate"}, "ends before"),
-        (gzip.compress(b"{}") * 2, {"content_encoding": "gzip"}, "goes on where its gzip ends"),
+        (gzip.compress(b"{}", mtime=0) * 2, {"content_encoding": "gzip"}, "goes on where its gzip ends"),
         (zlib.compress(b"{}") + b"x" * 100_000, {"content_encoding": "deflate"}, "where its deflate ends"),
     ],
 )
