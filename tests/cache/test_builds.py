@@ -141,6 +141,28 @@ def test_a_file_that_changes_during_the_build_is_told_and_not_kept(
     assert not cache.exists() or not list(cache.glob("entries/*"))
 
 
+@pytest.mark.parametrize("external", ["", "weights.bin"])
+def test_a_file_that_is_written_in_place_and_gets_its_old_time_during_the_build_is_not_kept(
+    cache, tmp_path, monkeypatch, external
+):
+    path = tmp_path / "model.onnx"
+    make_model(path, external=external)
+    original, real = tmp_path / (external or "model.onnx"), Onnxruntime.compile
+
+    def changing(self, *arguments):
+        status, data = original.stat(), bytearray(original.read_bytes())
+        data[-100:] = bytes(100)
+        with original.open("r+b") as file:
+            file.write(data)
+        os.utime(original, ns=(status.st_atime_ns, status.st_mtime_ns))
+        return real(self, *arguments)
+
+    monkeypatch.setattr(Onnxruntime, "compile", changing)
+    with pytest.raises(pinnace.errors.ModelFormatError, match="changed during the build"):
+        predict(path)
+    assert not list(cache.glob("entries/*"))
+
+
 def damage_a_weight(entry):
     (tensor,) = (entry / "tensors").iterdir()
     with tensor.open("r+b") as file:

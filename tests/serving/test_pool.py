@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -450,6 +451,33 @@ def test_a_request_that_joins_a_batch_after_an_exchange_has_the_new_weights():
     workers.exchange(Rows(2))
     assert workers.submit(one(4), number).result(LONG) == 8
     assert first.result(LONG) == 6
+    workers.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # raised in a finalizer
+def test_exceptions_of_signal_handlers_leave_a_future_that_is_waited_for_usable():
+    class Interrupted(Exception):
+        pass
+
+    def interrupt(*_):
+        raise Interrupted
+
+    gate, times = Light(), random.Random(0)
+    gate.compute = lambda arrays, _state: (time.sleep(3e-4), [arrays[0] * 2])[1]
+    workers, interrupts = WorkerPool(gate, 1), 0
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        while interrupts < 2000:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, times.uniform(1e-5, 8e-4))
+                workers.submit(one(1), number).result()
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except Interrupted:
+                interrupts += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert workers.submit(one(1), number).result(LONG) == 2
     workers.close()
 
 

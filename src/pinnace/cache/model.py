@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pinnace import engines
 from pinnace.cache import key
 from pinnace.cache.key import MadeFor
-from pinnace.errors import collected_warnings
+from pinnace.errors import ModelFormatError, collected_warnings
 from pinnace.machine.cores import usable_core_count
 from pinnace.machine.processor import identity
 from pinnace.weights.digest import digest
@@ -37,9 +36,10 @@ class ModelCache:
 
     def __init__(self, source: Source, store: Store | None = None) -> None:
         self.source, self.store = source, store
-        self._wholes: dict[tuple[str, ...], str] = {}
+        self._digests: dict[str, str] = {}
+        """The digests of the model's files when they were first read, "" for the model file."""
 
-    @cached_property
+    @property
     def content(self) -> str:
         return self._digest("")
 
@@ -59,10 +59,7 @@ class ModelCache:
             self.store.set_refers(self.content, self.source.files)
 
     def whole(self, refers: Sequence[str]) -> str:
-        files = tuple(refers)
-        if files not in self._wholes:
-            self._wholes[files] = key.whole_of(self.content, {file: self._digest(file) for file in files})
-        return self._wholes[files]
+        return key.whole_of(self.content, {file: self._digest(file) for file in refers})
 
     def key(self, made_for: MadeFor, refers: Sequence[str]) -> str:
         """Return the key of an entry."""
@@ -77,7 +74,8 @@ class ModelCache:
     def find_or_write(self, made_for: MadeFor, compile_into: Callable[[Path], Compiled]) -> Entry:
         """Return the entry of the compiled model, and write it if there is none.
 
-        Raises OSError if the cache cannot be used, and the errors of engine and compiler.
+        Raises OSError if the cache cannot be used, ModelFormatError if a file of the model changes meanwhile,
+        and the errors of engine and compiler.
         """
         store = self.store
         assert store is not None
@@ -86,10 +84,11 @@ class ModelCache:
             with store.writing(self.content) as folder:
                 entry = store.find(self.key(made_for, self.refers))  # another process may have written it
                 if entry is None:
+                    self.whole(self.source.files)  # so that `_check_unchanged` knows what they contained
                     with collected_warnings() as messages:  # loading the entry repeats them, now and later
                         compiled = compile_into(folder)
                     self.source.unload()
-                    self.source.check_unchanged()
+                    self._check_unchanged()
                     self.note_files()
                     own, engine = self.key(made_for, self.refers), made_for[0]
                     entry = store.publish(own, folder, compiled, self.source.name, engine, messages)
@@ -153,6 +152,11 @@ class ModelCache:
         return f"{self.content}-{digest(chr(0).join((*facts, *machine)).encode())}"
 
     def _digest(self, file: str) -> str:
+        if file not in self._digests:
+            self._digests[file] = self._digest_now(file)
+        return self._digests[file]
+
+    def _digest_now(self, file: str) -> str:
         """Return the digest of a file of the model, "" for the model file. Notes it in the store."""
         state = self.source.state(file)
         found = key.known_digest(self.store, state) if self.store and state else None
@@ -161,3 +165,14 @@ class ModelCache:
             if self.store and state and state == self.source.state(file):
                 key.keep_digest(self.store, state, found)
         return found
+
+    def _check_unchanged(self) -> None:
+        """Raise ModelFormatError if a file is not what it was when it was first read.
+
+        The times of a file that was written lately do not tell it (see `key`): it is read again.
+        """
+        self.source.check_unchanged()
+        for file, content in self._digests.items():
+            if self._digest_now(file) != content:
+                name = f"{self.source.name}: {file!r}" if file else self.source.name
+                raise ModelFormatError(f"{name}: changed during the build; build the model again")

@@ -75,6 +75,9 @@ class RequestFuture(Future[T]):
         super().__init__()
         self._pool: WorkerPool | None = pool  # until the request has ended
         self._claimed = threading.Lock()
+        self._unfinished = threading.Lock()
+        self._unfinished.acquire()
+        self.add_done_callback(lambda _: self._unfinished.release())
         self.begun = False
         self.began_at = 0  # by `perf_counter_ns`, 0 while it waits
 
@@ -122,12 +125,21 @@ class RequestFuture(Future[T]):
         self._guarded(self.set_exception, error)
 
     def result(self, timeout: float | None = None) -> T:
-        self._run_here()
-        return super().result(timeout)
+        self._wait(timeout)
+        return super().result(0)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
+        self._wait(timeout)
+        return super().exception(0)
+
+    def _wait(self, timeout: float | None) -> None:
+        """Wait for the end of the request, at most `timeout` seconds.
+
+        Not as `Future` does: Ctrl-C can leave its condition locked, and then the worker waits for ever.
+        """
         self._run_here()
-        return super().exception(timeout)
+        if self._unfinished.acquire(timeout=-1 if timeout is None else max(0, timeout)):
+            self._unfinished.release()
 
     def _run_here(self) -> None:
         """Run the requests if this thread is a worker: it would wait for itself."""
