@@ -1,16 +1,24 @@
 """`Converter`, its command lines, and encrypted models."""
 
 import io
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from tests.cache.conftest import make_model
 
-from pinnace import Converter, DataType, FmkType, Format, Model, ModelType
+from pinnace import Converter, DataType, FmkType, Format, Model, ModelGroup, ModelGroupFlag, ModelType
 from pinnace.cli.converter_lite import main
 from pinnace.converter.convert import Conversion, convert
-from pinnace.errors import ArgumentValueError, ModelFormatError, NotSupportedError, PinnaceWarning
+from pinnace.errors import (
+    ArgumentValueError,
+    ConfigError,
+    ModelFormatError,
+    NotSupportedError,
+    PinnaceWarning,
+)
 from pinnace.weights.encryption import MODES, decrypt, encrypt, key_of
 from pinnace.weights.source import Source
 
@@ -155,6 +163,29 @@ def test_options_of_the_compile_cache_have_no_effect_on_an_encrypted_model(tmp_p
     assert not kept.exists()
     with pytest.raises(TypeError, match="config_dict must be dict, but got <class 'list'>"):
         Model().build_from_file(path, ModelType.MINDIR, config_dict=["x"], dec_key=KEY)
+
+
+def test_an_encrypted_model_shares_no_weights(tmp_path, monkeypatch):
+    """They would be in files, for others to map."""
+    pytest.importorskip("cryptography")
+    for name in ("TMPDIR", "PINNACE_CACHE_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    (tmp_path / "TMPDIR").mkdir()
+    path = str(tmp_path / "product.mindir")
+    make_model(tmp_path / "product.onnx")
+    convert(Source.of_file(tmp_path / "product.onnx"), None, Path(path), Conversion(encrypt=(KEY, "AES-GCM")))
+    (tmp_path / "product.onnx").unlink()
+    before, after, group = Model(), Model(), ModelGroup(ModelGroupFlag.SHARE_WEIGHT)
+    group.add_model([before])
+    with pytest.warns(PinnaceWarning, match="shares no weights: it is encrypted"):
+        before.build_from_file(path, ModelType.MINDIR, dec_key=KEY)
+    after.build_from_file(path, ModelType.MINDIR, dec_key=KEY)
+    with pytest.warns(PinnaceWarning, match="shares no weights: it is encrypted"):
+        group.add_model([after])
+    lends = {"ascend_context": {"shareable_weight_pid_list": str(os.getppid())}}
+    with pytest.raises(ConfigError, match="shares no weights: it is encrypted"):
+        Model().build_from_file(path, ModelType.MINDIR, config_dict=lends, dec_key=KEY)
+    assert [file for file in tmp_path.rglob("*") if file.is_file()] == [Path(path)]
 
 
 @pytest.mark.parametrize(

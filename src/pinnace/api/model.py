@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["Model", "ModelGroupFlag", "ModelType"]
 
 
+_IS_SECRET = "shares no weights: it is encrypted, and shared weights are files that are not"
+
 _Key = tuple[bytes, str]
 """The key of an encrypted model, and its mode."""
 
@@ -60,7 +62,7 @@ class Model(BaseModel):
         The content tells the format. Raises as `build_from_file` does.
         """
         super().__init__()
-        self._shares_workspace = self._shares_weights = False
+        self._shares_workspace = self._shares_weights = self._is_secret = False
         if context is not None:
             check_type("context", context, Context)
         if isinstance(model, Buffer):
@@ -146,7 +148,7 @@ class Model(BaseModel):
     def _build(
         self, model: str | Buffer, options: _Options, key: _Key | None = None, name: str = "model buffer"
     ) -> None:
-        """Build a model, an encrypted one without the compile cache: its entries can be read by others."""
+        """Build a model, an encrypted one without files that are not: no compile cache, no shared weights."""
         if key is not None:
             from pinnace.weights.encryption import decrypt
 
@@ -158,9 +160,17 @@ class Model(BaseModel):
         settings = Settings.load(config_path, options.config_dict, "config_dict")
         facts = [*(() if isinstance(model, str) else (BUFFER,)), *((SECRET,) if key else ())]
         wanted = with_settings(options.context or Context(), settings, *facts)
-        settings = settings.uncached() if key else settings
         shares = self._shares_workspace or (isinstance(model, str) and _real(model) in _sharing_workspace)
         common = self._shares_weights or (isinstance(model, str) and _real(model) in _sharing_weights)
+        self._is_secret = key is not None
+        if self._is_secret:
+            from pinnace.building.sharing import sharing_of
+
+            if sharing_of(settings) is not None:
+                raise ConfigError(f"[ascend_context] shareable_weight_*: {name} {_IS_SECRET}; leave it out")
+            if common:
+                warn(f"{name} {_IS_SECRET}")
+            settings, common = settings.uncached(), False
 
         def target_of(tuning: Tuning | None) -> Target:
             return to_target(wanted, 1, tuning)._replace(shared_workspace=shares)
@@ -173,6 +183,9 @@ class Model(BaseModel):
         with self._updating:
             live = self._live
             if live is None:
+                return
+            if self._is_secret:
+                warn(f"{self._model_path} {_IS_SECRET}")
                 return
             assert live.update is not None  # a Model runs on no cluster
             try:
