@@ -1,4 +1,7 @@
 // Every class of the headers, used as programs use it. Arguments: the folder tests/data, and a folder to write into.
+#include <atomic>
+#include <thread>
+
 #include "check.h"
 #include "include/api/allocator.h"
 #include "include/api/delegate.h"
@@ -115,9 +118,21 @@ static void Models() {
   CHECK_STATUS(model.Build(nullptr, 8, kMindIR), kLiteNullptr, "");
   CHECK_STATUS(model.Build("no model", 8, "weights", 7, kMindIR), kLiteNotSupport, "mindir_path");
   CHECK_OK(model.Build(data + "/api/add.onnx", kMindIR, Cpu()));
-  CHECK_STATUS(model.Build(data + "/api/add.onnx", kMindIR), kLiteModelRebuild, "another Model");
+  CHECK_STATUS(model.Build(data + "/api/add.onnx", kMindIR), kLiteModelRebuild, "another one");
   CHECK_STATUS(model.UpdateConfig("common_context", {"prefer", "memory"}), kLiteModelRebuild, "");
   CHECK(model.GetModelInfo("device") == "cpu:0" && model.GetModelInfo("none").empty());
+  Model contended;
+  std::atomic<int> built{0}, refused{0};
+  std::vector<std::thread> builders;
+  for (int i = 0; i < 4; ++i) {
+    builders.emplace_back([&] {
+      Status status = contended.Build(data + "/api/add.onnx", kMindIR, Cpu());
+      built += status == kSuccess;
+      refused += status == kLiteModelRebuild;
+    });
+  }
+  for (auto &builder : builders) builder.join();
+  CHECK(built == 1 && refused == 3);
 
   auto inputs = model.GetInputs();
   CHECK(inputs.size() == 2 && inputs[0].Name() == "x" && inputs[1].Shape() == (std::vector<int64_t>{3, 4, 5}));

@@ -22,8 +22,8 @@ namespace {
 template <class Source>
 Status BuildModel(ModelImpl *impl, const Source &source, ModelType type, const std::shared_ptr<Context> &context,
                   const Key &key, const std::string &mode) {
-  if (impl->built()) return Status(kLiteModelRebuild, "the model is built already: build another Model");
   return Try([&] {
+    impl->CheckIsNew();
     impl->Use(Call("build", source(), static_cast<int64_t>(type), Described(context), impl->config_path, impl->config,
                    KeyBytes(key), mode));
   });

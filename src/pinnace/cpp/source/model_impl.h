@@ -74,12 +74,18 @@ class ModelImpl {
  public:
   ~ModelImpl() { Close(); }
 
+  // Throws kLiteModelRebuild for a second model, also if several threads build one at the same time.
   void Use(const Ref &built) {
+    CheckIsNew();
     model_ = Held(built);
     predict_ = Held(python::Attribute(built, "predict"));
     device_is_host_ = Number(Call("shares_memory", built).get()) != 0;
     inputs_ = Made("get_inputs");
     outputs_ = kinds_ = Made("get_outputs");
+  }
+
+  void CheckIsNew() const {
+    if (built()) throw Status(kLiteModelRebuild, "it is built already: use another one");
   }
 
   bool built() const { return static_cast<bool>(model_); }
@@ -139,7 +145,7 @@ class ModelImpl {
   }
 
   Status PredictInPlace(const MSKernelCallBack &before, const MSKernelCallBack &after) {
-    std::vector<MSTensor> outputs = outputs_;
+    std::vector<MSTensor> outputs = Tried([&] { return outputs_; });
     return Predict(inputs_, &outputs, true, true, before, after);
   }
 

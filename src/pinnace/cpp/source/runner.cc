@@ -9,9 +9,9 @@ ModelParallelRunner::~ModelParallelRunner() = default;
 namespace {
 template <class Source>
 Status InitRunner(ModelImpl *impl, const Source &source, const std::shared_ptr<RunnerConfig> &given) {
-  if (impl->built()) return Status(kLiteModelRebuild, "the runner is initialized already: use another one");
   RunnerConfig config = given == nullptr ? RunnerConfig() : *given;
   return Try([&] {
+    impl->CheckIsNew();
     std::vector<int64_t> ids;
     for (uint32_t id : config.GetDeviceIds()) ids.push_back(id);
     impl->Use(Call("run", source(), Described(config.GetContext()), static_cast<int64_t>(config.GetWorkersNum()), ids,
