@@ -87,9 +87,9 @@ def serving():
 def ask(slots, control, number, values, request):
     values = np.array(values, np.float32)
     slots[number].inputs.views([values.shape], TYPES)[0][...] = values
-    control.send({"run": number, "shapes": [list(values.shape)], "request": request})
+    control.send({"slot": number, "shapes": [list(values.shape)], "request": request})
     answer = control.receive()
-    assert answer["slot"] == number
+    assert answer["request"] == request
     if "error" in answer:
         raise decode_error(answer["error"], "here")
     return slots[number].outputs.views(answer["shapes"], TYPES)[0].tolist()

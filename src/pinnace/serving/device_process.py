@@ -74,13 +74,13 @@ def _serve_stops(stops: Channel, runner: _SlotRunner) -> None:
 
 def _serve(control: Channel, runner: _SlotRunner) -> None:
     while (message := control.receive()) is not None:
-        number = message["run"]
+        request = message["request"]
         try:
-            shapes = runner.run(number, message["shapes"], message["request"])
+            shapes = runner.run(message["slot"], message["shapes"], request)
         except Exception as error:
-            answer: Message = {"slot": number, "error": encode_error(error)}
+            answer: Message = {"request": request, "error": encode_error(error)}
         else:
-            answer = {"slot": number, "shapes": shapes}
+            answer = {"request": request, "shapes": shapes}
         try:
             control.send(answer)
         except OSError:

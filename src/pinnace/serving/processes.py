@@ -127,7 +127,7 @@ class ProcessReplica(Replica):
             shapes = [array.shape for array in arrays]
             for view, array in zip(slot.inputs.views(shapes, self._inputs), arrays, strict=True):
                 np.copyto(view, array)
-            answer = self._answer(number, {"run": number, "shapes": shapes}, execution)
+            answer = self._answer({"slot": number, "shapes": shapes}, execution)
             if "error" in answer:
                 raise decode_error(answer["error"], self.device)
             return take(slot.outputs.views(answer["shapes"], self._outputs))
@@ -137,18 +137,20 @@ class ProcessReplica(Replica):
             with self._changed:
                 self._free.append(number)
 
-    def _answer(self, number: int, message: Message, execution: ReplicaExecution) -> Message:
-        """Wait for the answer of a slot; one of the waiting threads receives the answers for all of them."""
+    def _answer(self, message: Message, execution: ReplicaExecution) -> Message:
+        """Wait for the answer to a request; one of the waiting threads receives the answers for all of
+        them.
+        """
         with self._changed, suppress(OSError):  # the wait below detects that it is gone
             self._sent += 1
-            message["request"] = self._sent
-            self._control.send(message)
-        execution.stop_by(partial(self._stop, message["request"]))
+            request = self._sent
+            self._control.send({**message, "request": request})
+        execution.stop_by(partial(self._stop, request))
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: number in self._answers or self._gone or not self._receiving)
-                if number in self._answers:
-                    return self._answers.pop(number)
+                self._changed.wait_for(lambda: request in self._answers or self._gone or not self._receiving)
+                if request in self._answers:
+                    return self._answers.pop(request)
                 if self._gone:
                     break
                 self._receiving = True
@@ -156,7 +158,7 @@ class ProcessReplica(Replica):
             with self._changed:
                 self._receiving, self._gone = False, received is None
                 if received is not None:
-                    self._answers[received["slot"]] = received
+                    self._answers[received["request"]] = received
                 self._changed.notify_all()
         raise ReplicaLostError(self._reap())
 
