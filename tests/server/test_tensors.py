@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tritonclient.utils import np_to_triton_dtype, serialize_byte_tensor
 
-from pinnace.server import tensors
+from pinnace.server import fields, tensors
 from pinnace.server.failures import RequestError
 from pinnace.types import DataType
 
@@ -114,7 +114,19 @@ def test_results_become_json_in_row_major_order():
     for kind in (np.float16, ml_dtypes.bfloat16, np.int64):
         assert json.loads(tensors.to_json(np.array([[1, 2], [3, 4]], kind).T)) == [1, 3, 2, 4]
     assert json.loads(tensors.to_json(np.array([["a", ", é"]], object))) == ["a", ", é"]
-    assert tensors.to_json(np.empty(0)) == "[]"
+    assert tensors.to_json(np.empty(0)) == b"[]"
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype in tensors.NAMES if dtype is not DataType.STRING])
+def test_json_keeps_every_bit_of_a_number(dtype):
+    kind = dtype.to_numpy()
+    bits = np.random.default_rng(0).integers(0, 256, 4096 * kind.itemsize, np.uint8)
+    numbers = (bits % 2).view(kind) if dtype is DataType.BOOL else bits.view(kind)
+    items = fields.parsed(b'{"data": %b}' % tensors.to_json(numbers))["data"]
+    found = tensors.from_items(items, "x", dtype, numbers.shape)
+    if dtype is DataType.BFLOAT16:  # in which numpy does not know NaN
+        found, numbers = found.astype(np.float32), numbers.astype(np.float32)
+    np.testing.assert_array_equal(found, numbers)
 
 
 @pytest.mark.parametrize("count", [(1 << 14) - 1, 1 << 14, (1 << 15) + 1])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import orjson
+
 from pinnace.server.failures import RequestError, TooLargeError
 
 LONGEST = 1 << 26
@@ -20,12 +22,20 @@ def parsed(data: bytes | memoryview) -> dict[str, Any]:
             f"bytes (binary_data_size)"
         )
     try:
-        found = json.loads(bytes(data))
-    except (ValueError, RecursionError) as error:
-        raise RequestError(f"the request is not JSON: {error}") from None
+        found = orjson.loads(data)
+    except ValueError:
+        found = _parsed_with_nan(data)
     if not isinstance(found, dict):
         raise RequestError("the request must be a JSON object")
     return found
+
+
+def _parsed_with_nan(data: bytes | memoryview) -> Any:
+    """Parse JSON in which NaN and Infinity may be numbers, as Triton's clients write them."""
+    try:
+        return json.loads(bytes(data))
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"the request is not JSON: {error}") from None
 
 
 def objects(head: dict[str, Any], key: str, needed: bool = True) -> list[dict[str, Any]]:
@@ -67,4 +77,8 @@ def text(head: dict[str, Any], key: str, default: str | None = None) -> str:
     found = head.get(key, default)
     if not isinstance(found, str):
         raise RequestError(f"{key} must be text")
+    try:
+        found.encode()
+    except UnicodeEncodeError:
+        raise RequestError(f"{key} has half a surrogate pair, which is no character") from None
     return found

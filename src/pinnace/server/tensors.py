@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import orjson
 
 from pinnace.server.failures import RequestError
 from pinnace.types import Array, DataType
@@ -129,7 +130,7 @@ def from_items(items: Any, name: str, dtype: DataType, shape: tuple[int, ...]) -
 
 
 def _of(items: list[Any], kinds: tuple[type, ...], name: str, kind: str = "") -> list[Any]:
-    if not all(type(item) in kinds for item in items):
+    if not {*map(type, items)} <= {*kinds}:
         raise RequestError(
             f"input {name!r}: its data must be {_RANGES.get(kind, 'numbers' if kind else 'text')}"
         )
@@ -141,6 +142,9 @@ def _parts(items: Sequence[Any] | Array) -> Iterator[Any]:
 
 
 def _flatten(items: Sequence[Any], flat: list[Any], depth: int, name: str) -> None:
+    if list not in {*map(type, items)}:
+        flat.extend(items)
+        return
     for item in items:
         if isinstance(item, list):
             if depth <= 1:
@@ -165,16 +169,18 @@ def to_raw(array: Array) -> bytes | memoryview:
     return whole.reshape(-1).view(np.uint8).data if whole.size else b""
 
 
-def to_json(array: Array) -> str:
+def to_json(array: Array) -> bytes:
     """Return the elements of an output as a list of JSON, flat, in row-major order."""
-    return f"[{', '.join(json.dumps(_items(part))[1:-1] for part in _parts(array.ravel()))}]"
+    return b"[%b]" % b",".join(_listed(part)[1:-1] for part in _parts(array.ravel()))
 
 
-def _items(array: Array) -> list[Any]:
+def _listed(array: Array) -> bytes:
     if array.dtype == object:
-        return [str(text) for text in array]
-    found: list[Any] = (array.astype(np.float32) if array.dtype.name == "bfloat16" else array).tolist()
-    return found
+        return json.dumps([str(text) for text in array]).encode()
+    plain = array.astype(np.float32) if array.dtype.name == "bfloat16" else array
+    if np.isfinite(plain).all():
+        return orjson.dumps(plain, option=orjson.OPT_SERIALIZE_NUMPY)
+    return json.dumps(plain.tolist()).encode()  # NaN and Infinity, as Triton writes them
 
 
 def name_of(array: Array) -> str:

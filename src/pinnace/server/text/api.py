@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from time import time
 from typing import Any
 
+import orjson
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -24,6 +25,10 @@ def failure(answer: Answer, text: str) -> dict[str, Any]:
     """Return a failure as OpenAI's clients expect it."""
     kind = "invalid_request_error" if answer.status < 500 else "server_error"
     return {"error": {"message": text, "type": kind, "param": None, "code": answer.cause.replace(" ", "_")}}
+
+
+def encoded(response: dict[str, Any]) -> bytes:
+    return orjson.dumps(response, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 class Api:
@@ -49,7 +54,8 @@ class Api:
         asked = await aside(len(body), EmbeddingRequest.of, body)
         with continued(request.headers):
             rows, tokens = await unless_gone(request, self._embedded(asked, request.state.call))
-        return await aside(rows.nbytes, lambda: JSONResponse(asked.answered(rows, tokens)))
+        body = await aside(rows.nbytes, encoded, asked.answered(rows, tokens))
+        return Response(body, media_type="application/json")
 
     async def rerank(self, request: Request) -> Response:
         body = await request.body()

@@ -42,12 +42,12 @@ class EmbeddingRequest:
         return cls(given["model"], texts, tokens, way == "base64", size)
 
     def answered(self, rows: Floats, tokens: int) -> dict[str, Any]:
-        """Return the response with the embedding of each text."""
+        """Return the response with the embedding of each text, an array unless base64 is wanted."""
         plain: Sequence[Any]
         if self.binary:
             plain = [base64.b64encode(row.astype("<f4").tobytes()).decode() for row in rows]
         else:
-            plain = rows.tolist()
+            plain = list(rows)
         data = [{"object": "embedding", "index": at, "embedding": one} for at, one in enumerate(plain)]
         return {"object": "list", "data": data, "model": self.model, "usage": _usage(tokens)}
 
