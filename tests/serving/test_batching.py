@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import onnx
+import onnx.parser
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -111,6 +112,52 @@ def test_results_that_are_no_rows_end_the_batching(tmp_path):
             results = [future.result(LONG) for future in [runner.submit([x]) for _ in range(8)]]
         for (positions,) in results:
             np.testing.assert_array_equal(np.asarray(positions), [[0], [0]])
+
+
+ROWS_THAT_DEPEND = {
+    "a softmax over the batch": "y = Softmax<axis=0>(x)",
+    "the mean of all": "m = ReduceMean<keepdims=1>(x) y = Sub(x, m)",
+    "sums of the rows before": "zero = Constant<value_int=0>() y = CumSum(x, zero)",
+    "one scale of 8 bits": "q, s, z = DynamicQuantizeLinear(x) y = DequantizeLinear(q, s, z)",
+}
+
+
+@pytest.mark.parametrize("nodes", ROWS_THAT_DEPEND.values(), ids=ROWS_THAT_DEPEND)
+def test_rows_that_depend_on_those_of_others_end_the_batching(tmp_path, nodes):
+    path, rng = tmp_path / "model.onnx", np.random.default_rng(0)
+    text = f'<ir_version: 8, opset_import: ["": 13]> g (float[n, 16] x) => (float[n, 16] y) {{ {nodes} }}'
+    onnx.save(onnx.parser.parse_model(text), path)
+    inputs = [rng.standard_normal((1, 16)).astype(np.float32) * scale for scale in (0.01, 100, 1, 10)]
+    plain = onnxruntime.InferenceSession(path)
+    with started(path, delay=1_000_000) as runner:
+        with pytest.warns(
+            PinnaceWarning, match="one by one from now on: a request got other rows than alone"
+        ):
+            results = [future.result(LONG) for future in [runner.submit([x]) for x in inputs]]
+        for x, (y,) in zip(inputs, results, strict=True):
+            np.testing.assert_array_equal(np.asarray(y), plain.run(None, {"x": x})[0])
+        assert runner.stats().batches == 0
+
+
+def test_rows_that_come_to_depend_on_others_are_noticed_later(tmp_path):
+    """Only values above 100 do; every second power of 2 of batches is compared with single requests."""
+    text = """<ir_version: 8, opset_import: ["": 13]> g (float[n, 16] x) => (float[n, 16] y) {
+        limit = Constant<value_float=100.0>() m = ReduceMax<keepdims=0>(x) high = Greater(m, limit)
+        y = If(high) <then_branch = t () => (float[n, 16] a) { a = Softmax<axis=0>(x) },
+                      else_branch = e () => (float[n, 16] b) { b = Relu(x) }> }"""
+    path, small, large = tmp_path / "m.onnx", np.ones((1, 16), np.float32), np.full((1, 16), 200, np.float32)
+    onnx.save(onnx.parser.parse_model(text), path)
+    with started(path, rows=2, delay=1_000_000) as runner:
+
+        def predict_pairs(x, count):
+            for _ in range(count):
+                for future in [runner.submit([x]) for _ in range(2)]:
+                    future.result(LONG)
+
+        predict_pairs(small, 3)
+        with pytest.warns(PinnaceWarning, match="one by one"):
+            predict_pairs(large, 5)
+        np.testing.assert_array_equal(np.asarray(runner.submit([large]).result(LONG)[0]), 1)
 
 
 def test_models_that_cannot_say_why(tmp_path):
