@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from pinnace.server import messages
-from pinnace.server.models import Counts, TensorSpec
+from pinnace.server.models import Counts
 from pinnace.server.settings import ModelSettings
-from pinnace.types import DataType
+from pinnace.types import DataType, Port
 
 
 def opened(version="1", **facts):
@@ -19,8 +19,8 @@ def opened(version="1", **facts):
         "name": "m",
         "version": version,
         "settings": ModelSettings(),
-        "inputs": [TensorSpec("x", DataType.FLOAT32, (-1, 3)), TensorSpec("t", DataType.STRING, (-1,))],
-        "outputs": [TensorSpec("y", DataType.BFLOAT16, (-1, 2))],
+        "inputs": [Port("x", DataType.FLOAT32, (-1, 3)), Port("t", DataType.STRING, (-1,))],
+        "outputs": [Port("y", DataType.BFLOAT16, (-1, 2))],
         "workers": 2,
         "memory": 1000,
         "counts": Counts(5, 10, 200, Counter({"invalid": 2, "timeout": 1}), 70, 12.5),
@@ -124,5 +124,5 @@ def test_the_server_has_its_name_version_and_extensions():
     ],
 )
 def test_a_configuration_says_where_pictures_have_their_channels(shape, named):
-    made = opened(inputs=[TensorSpec("x", DataType.FLOAT32, shape)])
+    made = opened(inputs=[Port("x", DataType.FLOAT32, shape)])
     assert [one["format"] for one in messages.config(made)["input"]] == [named]

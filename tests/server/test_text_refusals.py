@@ -12,13 +12,12 @@ from tests.server.texts import VARIANTS, asked, embedded
 
 from pinnace.errors import NotSupportedError
 from pinnace.server.failures import Answer, TooLargeError
-from pinnace.server.models import TensorSpec
 from pinnace.server.text.api import encoded, failure
 from pinnace.server.text.bodies import EmbeddingRequest, RankingRequest
 from pinnace.server.text.folder import Folder
 from pinnace.server.text.meaning import Relevance
 from pinnace.server.text.model import TextModel
-from pinnace.types import DataType
+from pinnace.types import DataType, Port
 
 REFUSED = {
     "modules.json": [
@@ -84,12 +83,12 @@ REFUSED = {
     ],
 )
 def test_what_the_files_ask_for_and_is_not_done_is_refused_by_name(folders, files, reason):
-    ids = [TensorSpec(name, DataType.INT64, (-1, -1)) for name in ("input_ids", "attention_mask")]
+    ids = [Port(name, DataType.INT64, (-1, -1)) for name in ("input_ids", "attention_mask")]
     with pytest.raises(NotSupportedError, match=reason):
         TextModel(
             folders("embedding", files) / "model" / "model.onnx",
             ids,
-            [TensorSpec("y", DataType.FLOAT32, (-1, -1, 32))],
+            [Port("y", DataType.FLOAT32, (-1, -1, 32))],
         )
 
 
@@ -248,8 +247,8 @@ def test_a_model_with_other_inputs_is_refused_by_name_and_the_log_says_so(servin
     ],
 )
 def test_a_model_of_other_tensors_is_refused_by_name(folders, inputs, outputs, reason):
-    given = [TensorSpec(name, DataType.INT64, shape) for name, shape in inputs.items()]
-    made = [TensorSpec(f"y{place}", DataType.FLOAT32, (-1,) * rank) for place, rank in enumerate(outputs)]
+    given = [Port(name, DataType.INT64, shape) for name, shape in inputs.items()]
+    made = [Port(f"y{place}", DataType.FLOAT32, (-1,) * rank) for place, rank in enumerate(outputs)]
     with pytest.raises(NotSupportedError, match=reason):
         TextModel(folders("embedding") / "model" / "model.onnx", given, made)
 

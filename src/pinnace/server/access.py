@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from pinnace.errors import ConfigError
-from pinnace.server.failures import AccessError
+from pinnace.server.failures import AccessError, ScopeError
 
 Scope = Literal["infer", "read", "admin", "open"]
 """The scope that a request needs; `open` needs no token."""
@@ -63,6 +63,6 @@ class Access:
         token = given.strip().encode("utf-8", "replace")
         found = [scopes for name, scopes in self._tokens.items() if hmac.compare_digest(name, token)]
         if kind.lower() != "bearer" or not found:
-            raise AccessError("a token is needed: send the header authorization: Bearer TOKEN", known=False)
+            raise AccessError("a token is needed: send the header authorization: Bearer TOKEN")
         if scope not in found[0]:
-            raise AccessError(f"this token lacks the scope {scope!r}", known=True)
+            raise ScopeError(f"this token lacks the scope {scope!r}")

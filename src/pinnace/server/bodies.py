@@ -6,12 +6,13 @@ import asyncio
 import gzip
 import zlib
 
-from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pinnace.server.connections import PATIENCE
 from pinnace.server.failures import LateError, RequestError, TooLargeError
 
+MAX_BYTES = 1 << 28
+"""Bytes of a request that are taken by default."""
 _SMALL = 1024
 """Bytes of a response that are not worth compressing."""
 _WINDOWS = {"gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
@@ -25,11 +26,6 @@ class BodyLimit:
 
     def __init__(self, app: ASGIApp, limit: int) -> None:
         self._app, self._limit = app, limit
-
-    @classmethod
-    def at(cls, limit: int) -> Middleware:
-        """Return the middleware with a limit in bytes."""
-        return Middleware(cls, limit=limit)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""

@@ -34,12 +34,11 @@ class UnavailableError(PinnaceError, RuntimeError):
 
 
 class AccessError(PinnaceError, PermissionError):
-    """A request without a token, or with one whose scopes do not suffice."""
+    """A request without a token of the server's."""
 
-    def __init__(self, message: str, *, known: bool) -> None:
-        """`known` is True if the token is one of the server's."""
-        super().__init__(message)
-        self.known = known
+
+class ScopeError(AccessError):
+    """A request with a token whose scopes do not suffice."""
 
 
 class TooLargeError(PinnaceError, ValueError):
@@ -72,6 +71,8 @@ _ANSWERS: tuple[tuple[type[Exception], Answer], ...] = (
     (UnavailableError, Answer(503, "UNAVAILABLE", "unavailable")),
     (ModelStateError, Answer(503, "UNAVAILABLE", "unavailable")),
     (DeviceUnavailableError, Answer(503, "UNAVAILABLE", "unavailable")),
+    (ScopeError, Answer(403, "PERMISSION_DENIED", "access")),
+    (AccessError, Answer(401, "UNAUTHENTICATED", "access")),
 )
 _FAULT = Answer(500, "INTERNAL", "engine")
 GONE = "cancelled"
@@ -80,10 +81,4 @@ GONE = "cancelled"
 
 def answer(error: Exception) -> Answer:
     """Return how an error is told to the client."""
-    if isinstance(error, AccessError):
-        return (
-            Answer(403, "PERMISSION_DENIED", "access")
-            if error.known
-            else Answer(401, "UNAUTHENTICATED", "access")
-        )
     return next((found for kind, found in _ANSWERS if isinstance(error, kind)), _FAULT)

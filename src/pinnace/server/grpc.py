@@ -33,8 +33,8 @@ _CONFIGURED = [
     *("FP16", "FP32", "FP64", "STRING", "BF16"),
 ]
 """Element types in the order of their numbers in a configuration, from 1 on."""
-_LARGE, _RAW = 1 << 16, 7
-"""Bytes of a message whose fields are counted first, and the number of `raw_input_contents`."""
+_LARGE = 1 << 16
+"""Bytes of a message whose fields are counted first."""
 _FORMATS = ("FORMAT_NONE", "FORMAT_NHWC", "FORMAT_NCHW")
 _CONTENTS = {
     DataType.BOOL: "bool_contents",
@@ -112,9 +112,9 @@ def _parsed(kind: Proto, data: bytes, call: Call) -> Any:
 
 def _check_fields(data: memoryview) -> None:
     """Raise TooLargeError for what becomes many times larger when it is read: all but raw bytes."""
-    rest = 0
+    rest, raw = 0, message("InferRequest").DESCRIPTOR.fields_by_name["raw_input_contents"].number
     for count, (number, size) in enumerate(fields_of(data, "the request")):
-        rest += 0 if number == _RAW else size
+        rest += 0 if number == raw else size
         fields.check_count("fields", count)
         if rest > fields.LONGEST:
             raise TooLargeError(

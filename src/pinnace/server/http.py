@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
@@ -17,7 +18,7 @@ from starlette.routing import Route
 from pinnace.errors import NotSupportedError
 from pinnace.server import fields, inference, messages, routes, tensors
 from pinnace.server.access import Access, Scope
-from pinnace.server.bodies import BodyLimit, compressed
+from pinnace.server.bodies import MAX_BYTES, BodyLimit, compressed
 from pinnace.server.calls import Call, continued
 from pinnace.server.failures import Answer, RequestError, UnavailableError
 from pinnace.server.openapi import document
@@ -33,8 +34,6 @@ _WHY = "see /v2/repository/index"  # a reason names files, which needs a token
 _POLICY = "default-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'"
 _Handler = Callable[[Request], Awaitable[Response]]
 _BodyOf = Callable[[Answer, str], dict[str, Any]]
-MAX_BYTES = 1 << 28
-"""Bytes of a request that are taken by default."""
 
 
 def app(
@@ -82,7 +81,7 @@ def application(
             for calls, api, body_of in apis
             for route in calls
         ],
-        middleware=[BodyLimit.at(max_bytes)],
+        middleware=[Middleware(BodyLimit, limit=max_bytes)],
         lifespan=lifespan if opens else None,
     )
     made.router.redirect_slashes = False  # to the host that the client's header names

@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from pinnace import __version__
-from pinnace.server.models import OpenModel, TensorSpec
+from pinnace.server.models import OpenModel
 from pinnace.server.repository import Entry, Repository
 from pinnace.server.tensors import NAMES
 from pinnace.shapes import layout_of
+from pinnace.types import Port
 
 PLATFORM = "pinnace"
 EXTENSIONS = [
@@ -36,7 +37,7 @@ def model(entry: Entry, opened: OpenModel) -> dict[str, Any]:
     }
 
 
-def _tensor(tensor: TensorSpec) -> dict[str, Any]:
+def _tensor(tensor: Port) -> dict[str, Any]:
     return {"name": tensor.name, "datatype": NAMES[tensor.dtype], "shape": list(tensor.shape)}
 
 
@@ -64,7 +65,7 @@ def config(opened: OpenModel) -> dict[str, Any]:
     return config
 
 
-def _configured(tensor: TensorSpec, batched: bool) -> dict[str, Any]:
+def _configured(tensor: Port, batched: bool) -> dict[str, Any]:
     name = NAMES[tensor.dtype]
     return {
         "name": tensor.name,

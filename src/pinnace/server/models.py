@@ -22,7 +22,7 @@ from pinnace.server.settings import ModelSettings
 from pinnace.server.text.folder import Folder
 from pinnace.server.text.model import TextModel
 from pinnace.serving.thread_pool import ThreadPool
-from pinnace.types import Array, DataType
+from pinnace.types import Array, Port
 
 _LEAST = 1 << 18
 """Bytes that the smallest model takes with its session, counts and metrics: where memory of closed models is
@@ -47,15 +47,6 @@ class _Runner(ModelParallelRunner):
         """Return the outputs if the run takes less time than to hand it to a worker, else None."""
         live = self._built()
         return live.workers.run_brief(live.inputs.arrays(inputs))
-
-
-@dataclass(frozen=True)
-class TensorSpec:
-    """Name, element type and shape of an input or output; -1 is a free dimension."""
-
-    name: str
-    dtype: DataType
-    shape: tuple[int, ...]
 
 
 @dataclass
@@ -100,8 +91,8 @@ class OpenModel:
         taken = dict(part.split() for part in self.runner.get_model_info("memory").split(", "))
         self.memory = int(taken["private"]) + int(taken["files"])
         """Bytes that the model takes: what opening and warming it up allocated, and its mapped file."""
-        self.inputs = [TensorSpec(t.name, t.dtype, tuple(t.shape)) for t in self.runner.get_inputs()]
-        self.outputs = [TensorSpec(t.name, t.dtype, tuple(t.shape)) for t in self.runner.get_outputs()]
+        self.inputs = [Port(t.name, t.dtype, tuple(t.shape)) for t in self.runner.get_inputs()]
+        self.outputs = [Port(t.name, t.dtype, tuple(t.shape)) for t in self.runner.get_outputs()]
         self._text: TextModel | NotSupportedError = _text_model(path, self.inputs, self.outputs)
         self.labels = labels
         self.last_used = perf_counter()
@@ -259,9 +250,7 @@ class OpenModel:
         await asyncio.to_thread(self.runner.close)
 
 
-def _text_model(
-    path: Path, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
-) -> TextModel | NotSupportedError:
+def _text_model(path: Path, inputs: Sequence[Port], outputs: Sequence[Port]) -> TextModel | NotSupportedError:
     try:
         return TextModel(path, inputs, outputs)
     except Exception as error:  # files of any form must not keep it from taking tensors

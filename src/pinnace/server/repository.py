@@ -68,7 +68,6 @@ class Repository:
         places: Iterable[Path],
         settings: ModelSettings | None = None,
         memory: int = 0,
-        metrics: Metrics | None = None,
         server_name: str = "pinnace",
     ) -> None:
         """`places` are model files, or one folder of models; `memory` is the bytes that open models may take.
@@ -76,7 +75,7 @@ class Repository:
         Raises ConfigError if there is no model.
         """
         self._settings, self._memory = settings or ModelSettings(), memory
-        self.metrics = metrics or Metrics()
+        self.metrics = Metrics()
         self.server_name = server_name
         self._folder: Path | None = None
         self._entries: dict[str, Entry] = {}

@@ -24,8 +24,9 @@ from pinnace.log import INFO, Log
 from pinnace.server import door
 from pinnace.server import grpc as grpc_server
 from pinnace.server.access import Access
+from pinnace.server.bodies import MAX_BYTES
 from pinnace.server.connections import HttpServer
-from pinnace.server.http import MAX_BYTES, application
+from pinnace.server.http import application
 from pinnace.server.models import OpenModel
 from pinnace.server.repository import Repository
 from pinnace.server.settings import ModelSettings

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pinnace.errors import NotSupportedError
+from pinnace.server.bodies import MAX_BYTES
 from pinnace.server.failures import RequestError, TooLargeError
 
 _FOLDER = "/dev/shm"
@@ -48,7 +49,7 @@ class _Region:
 class SharedMemory:
     """The regions that clients have registered."""
 
-    def __init__(self, prefix: str = "", limit: int = 1 << 28) -> None:
+    def __init__(self, prefix: str = "", limit: int = MAX_BYTES) -> None:
         """`prefix` is how keys must begin, such as "/pinnace-"; without one there are no regions.
 
         `limit` is the number of bytes that all inputs of a request may have there.

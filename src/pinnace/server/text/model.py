@@ -17,9 +17,10 @@ from pinnace.server.text.meaning import Embedding, Relevance, meaning_of
 from pinnace.server.text.pooling import Floats
 from pinnace.server.text.tokens import INPUTS, Tokenizer, Tokens
 from pinnace.server.work import aside
+from pinnace.types import Port
 
 if TYPE_CHECKING:
-    from pinnace.server.models import OpenModel, TensorSpec
+    from pinnace.server.models import OpenModel
 
 _TOGETHER = 1 << 16
 """Characters that the tokenizer gets at once, unless one text has more: it needs some 500 bytes for each."""
@@ -28,7 +29,7 @@ _TOGETHER = 1 << 16
 class TextModel:
     """Turns texts into batches for a model, and its output into embeddings or relevance."""
 
-    def __init__(self, path: Path, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> None:
+    def __init__(self, path: Path, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         """`path` is the model's file. Raises NotSupportedError if it, or the files beside it, do not suit."""
         folder = Folder.of(path)
         if folder is None:
@@ -134,7 +135,7 @@ def _count(tokens: Sequence[Tokens]) -> int:
     return sum(len(one.ids) for one in tokens)
 
 
-def _output(outputs: Sequence[TensorSpec], meaning: Embedding | Relevance) -> int:
+def _output(outputs: Sequence[Port], meaning: Embedding | Relevance) -> int:
     """Return the place of the output that has what is needed: by its name, or the only one of its rank."""
     fitting = [place for place, one in enumerate(outputs) if len(one.shape) == meaning.RANK]
     named = [place for place in fitting if outputs[place].name in meaning.NAMES]
