@@ -6,8 +6,9 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from hashlib import blake2b
+from typing import Any, NamedTuple
 
 from pinnace.distributed.communicator import Communicator, Link, Ranks
 from pinnace.distributed.plan import Collective, Partition
@@ -19,8 +20,7 @@ _SAMPLES, _SAMPLE = 64, 4096
 """Number and size in bytes of the samples of a file: parts of one model differ in nearly all of them."""
 
 
-@dataclass(frozen=True)
-class CollectiveRecord:
+class CollectiveRecord(NamedTuple):
     """A collective in the form that ranks compare.
 
     `edges` are what one rank and another must agree about: the other rank, and the same text in both.
@@ -40,11 +40,11 @@ def match_ranks(
     Raises DistributedError in all ranks if they do not match. Warns if ranks seem to have each other's files.
     """
     world.watchdog.begin(f"the comparison of {model}")
-    records = [asdict(record_of(collective, group, world.rank)) for collective, group in groups.items()]
+    records = [record_of(collective, group, world.rank) for collective, group in groups.items()]
     own = {"model": model, "content": content, "partition": asdict(partition), "collectives": records}
     everyone = [json.loads(text) for text in world.gather(json.dumps(own))]
     models = [one["model"] for one in everyone]
-    programs = [[_read(record) for record in one["collectives"]] for one in everyone]
+    programs = [[_read(*record) for record in one["collectives"]] for one in everyone]
     try:
         compare_partitions([Partition(**one["partition"]) for one in everyone], models)
         rehearse(programs)
@@ -79,11 +79,9 @@ def record_of(collective: Collective, group: Ranks, rank: int) -> CollectiveReco
     return CollectiveRecord(str(c), group, what, tuple(edges))
 
 
-def _read(record: Mapping[str, object]) -> CollectiveRecord:
-    group, edges = record["group"], record["edges"]
-    assert isinstance(group, list)
-    assert isinstance(edges, list)
-    return CollectiveRecord(str(record["title"]), tuple(group), str(record["what"]), tuple(map(tuple, edges)))
+def _read(title: str, group: list[int], what: str, edges: list[Any]) -> CollectiveRecord:
+    """Return a record of JSON, which has lists for tuples."""
+    return CollectiveRecord(title, tuple(group), what, tuple(map(tuple, edges)))
 
 
 def _text(port: Port) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from pinnace.distributed.segments import reads
-from pinnace.distributed.shard.pieces import collective, split, width_of
+from pinnace.distributed.shard.pieces import collective, split
 from pinnace.graph.editor import Editor, replace_value
 from pinnace.graph.nodes import DOMAIN
 
@@ -32,15 +32,14 @@ def join_gathers(b: Editor, size: int) -> None:
 
 def _join(b: Editor, size: int, gathers: Sequence[ir.Node]) -> None:
     parts = [part for gather in gathers for part in gather.inputs if part is not None]
-    lengths = [math.prod(width_of(part, axis) for axis in range(len(part.shape or ()))) for part in parts]
+    lengths = [math.prod(b.static_shape(part)) for part in parts]
     flat = [b.op("Reshape", part, [1, length]) for part, length in zip(parts, lengths, strict=True)]
     row = b.op("Concat", *flat, axis=1)
     row.name, row.shape = f"{parts[0].name}.joined", ir.Shape([1, sum(lengths)])
     rows = collective(b, "AllGather", row, ir.Shape([size, sum(lengths)]))
     pieces = split(b, rows, 1, lengths)
     old = [gather.outputs[0] for gather in gathers]
-    shapes = [[width_of(one, axis) for axis in range(len(one.shape or ()))] for one in old]
-    new = [b.op("Reshape", one, shape) for one, shape in zip(pieces, shapes, strict=True)]
+    new = [b.op("Reshape", one, list(b.static_shape(was))) for one, was in zip(pieces, old, strict=True)]
     b.insert_after(gathers[-1])
     for was, made in zip(old, new, strict=True):
         replace_value(was, made)

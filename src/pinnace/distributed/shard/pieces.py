@@ -7,6 +7,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from pinnace.distributed.shard.placements import dimensions
 from pinnace.graph.editor import Editor
 from pinnace.graph.nodes import DOMAIN
 
@@ -54,5 +55,5 @@ def piece(b: Editor, value: ir.Value, axis: int, start: int, width: int) -> ir.V
 
 
 def _with_width(value: ir.Value, axis: int, width: int) -> ir.Shape:
-    given = list(value.shape or ())
+    given = dimensions(value)
     return ir.Shape([*given[:axis], width, *given[axis + 1 :]])

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from pinnace.distributed.segments import reads, replace_reads
 from pinnace.distributed.shard.pieces import collective
+from pinnace.distributed.shard.placements import dimensions
 from pinnace.errors import ConfigError
 from pinnace.graph.editor import Editor
 from pinnace.graph.nodes import DOMAIN
@@ -98,7 +99,7 @@ def _sent_to_all(b: Editor, output: ir.Value, home: int, rank: int) -> ir.Value:
 
 
 def _fixed(value: ir.Value) -> list[int]:
-    dims = list(value.shape or [])
+    dims = dimensions(value)
     fixed = [d for d in dims if isinstance(d, int)]
     if value.shape is None or len(fixed) < len(dims):
         raise ConfigError(

@@ -55,9 +55,14 @@ def axis_of(placement: Placement) -> int:
     return placement.axis if isinstance(placement, Shard) else -1
 
 
+def dimensions(value: ir.Value | None) -> list[int | ir.SymbolicDim]:
+    """Return the dimensions of a value; [] if they are unknown."""
+    return list((value.shape if value is not None else None) or ())
+
+
 def along(value: ir.Value | None, axis: int, sections: tuple[int, ...]) -> Placement:
     """Return the split of a value along an axis from the end; whole if it has none, or one of 1."""
-    shape = list((value.shape if value is not None else None) or ())
+    shape = dimensions(value)
     if -axis > len(shape) or shape[axis] == 1:
         return None
     return Shard(len(shape) + axis, sections)

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from pinnace.distributed.shard.costs import COLLECTIVE
 from pinnace.distributed.shard.pieces import SLICE
+from pinnace.distributed.shard.placements import dimensions
 from pinnace.distributed.shard.sections import volume_of
 from pinnace.graph.editor import Editor, replace_value
 
@@ -97,7 +98,7 @@ def plain_transposes(model: ir.Model) -> None:
         if turn is None or first is None or (turn.op_type, first.op_type) != ("Transpose", "Reshape"):
             continue
         values = first.inputs[0], first.outputs[0], last.outputs[0]
-        before, joined, after = (list((value.shape if value else None) or ()) for value in values)
+        before, joined, after = map(dimensions, values)
         if len(before) < 4 or len(joined) != 3 or not volume_of(before):
             continue
         *others, rows, columns = before

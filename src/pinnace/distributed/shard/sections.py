@@ -8,17 +8,8 @@ from itertools import pairwise
 
 import onnx_ir as ir
 
-from pinnace.distributed.shard.placements import Placement, Shard
-
-
-def ints(node: ir.Node, place: int, attribute: str = "") -> list[int] | None:
-    """Return the constants of an input, or of an attribute of older opsets; None if they are not known."""
-    if attribute in node.attributes:
-        return list(node.attributes.get_ints(attribute) or ())
-    value = node.inputs[place] if len(node.inputs) > place else None
-    if value is None or value.const_value is None:
-        return None
-    return [int(number) for number in value.const_value.numpy().reshape(-1)]
+from pinnace.distributed.shard.placements import Placement, Shard, dimensions
+from pinnace.graph.constants import given_ints, ints
 
 
 def sliced(node: ir.Node, shape: Sequence[object] = ()) -> dict[int, tuple[int, int] | None] | None:
@@ -27,15 +18,14 @@ def sliced(node: ir.Node, shape: Sequence[object] = ()) -> dict[int, tuple[int, 
     They are None where they are not constants, or the step is not 1; so is the result if the axes are not
     known. `shape` is that of its input, if that has another now.
     """
-    first = node.inputs[0]
-    shape = shape or list((first.shape if first is not None else None) or ())
-    axes = ints(node, 3, "axes")
-    starts, ends = ints(node, 1, "starts"), ints(node, 2, "ends")
-    steps = ints(node, 4) if len(node.inputs) > 4 and node.inputs[4] is not None else [1] * len(shape)
+    shape = shape or dimensions(node.inputs[0])
+    axes = given_ints(node, 3, "axes")
+    starts, ends = given_ints(node, 1, "starts"), given_ints(node, 2, "ends")
+    steps = ints(node.inputs[4]) if len(node.inputs) > 4 and node.inputs[4] is not None else (1,) * len(shape)
     if axes is None:
         if len(node.inputs) > 3 and node.inputs[3] is not None:
             return None
-        axes = list(range(len(starts or shape)))
+        axes = tuple(range(len(starts or shape)))
     found: dict[int, tuple[int, int] | None] = dict.fromkeys((axis % len(shape) for axis in axes), None)
     if starts is None or ends is None or steps is None:
         return found

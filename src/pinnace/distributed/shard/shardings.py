@@ -12,16 +12,25 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from pinnace.distributed.shard.placements import Partial, Placement, RowShard, Shard, Sharding, along, axis_of
+from pinnace.distributed.shard.placements import (
+    Partial,
+    Placement,
+    RowShard,
+    Shard,
+    Sharding,
+    along,
+    axis_of,
+    dimensions,
+)
 from pinnace.distributed.shard.sections import (
     ends_of,
-    ints,
     pieces_of,
     section_of,
     sections_of,
     sliced,
     volume_of,
 )
+from pinnace.graph.constants import given_ints, ints
 from pinnace.graph.inference import OPSET
 from pinnace.graph.traits import Trait, having
 from pinnace.graph.walk import inner_graphs
@@ -115,9 +124,7 @@ class Shardings:
 
     def _products(self, node: ir.Node) -> Iterator[Sharding]:
         a, b = node.inputs
-        assert a is not None
-        assert b is not None
-        rows, columns = len(a.shape or ()), len(b.shape or ())
+        rows, columns = len(dimensions(a)), len(dimensions(b))
         if min(rows, columns) < 2:
             return
         rank = max(rows, columns)
@@ -184,9 +191,7 @@ class Shardings:
 
     def _output_placement(self, node: ir.Node, held: Shard) -> Placement:
         given, kind = node.attributes, node.op_type
-        first = node.inputs[0]
-        assert first is not None
-        before, after = list(first.shape or ()), list(node.outputs[0].shape or ())
+        before, after = dimensions(node.inputs[0]), dimensions(node.outputs[0])
         rank, axis = len(before), held.axis
         if kind in _ELEMENTWISE:
             return held
@@ -203,7 +208,7 @@ class Shardings:
             place = axis + len(after) - rank
             return Shard(place, held.sections) if after[place] == before[axis] else None
         if kind == "Tile":
-            repeats = ints(node, 1)
+            repeats = ints(node.inputs[1])
             return held if repeats and repeats[axis] == 1 else None
         if kind == "Gather":
             of, new = given.get_int("axis", 0) % rank, len(after) - rank
@@ -216,7 +221,7 @@ class Shardings:
                 return held if found is not None else None
             return Shard(axis) if found[axis] in list(ends_of(held.sections)) else None
         if kind in ("Squeeze", "Unsqueeze"):
-            return _moved(before, after, held, ints(node, 1, "axes"), kind == "Unsqueeze")
+            return _moved(before, after, held, given_ints(node, 1, "axes"), kind == "Unsqueeze")
         if kind.startswith("Reduce"):
             return _reduced(node, held, rank)
         return None
@@ -230,8 +235,7 @@ class Shardings:
 
     def _attention(self, node: ir.Node, held: Shard) -> Sharding | None:
         """Split heads: dimension 1 of four, or columns, which are heads, of three."""
-        query = node.inputs[0]
-        rank = len((query.shape if query is not None else None) or ())
+        rank = len(dimensions(node.inputs[0]))
         heads = [node.attributes.get_int(f"{name}_num_heads", 0) for name in ("q", "kv")]
         axis = 1 if rank == 4 else rank - 1
         if held != Shard(axis) or len(node.inputs) > 4 or len(node.outputs) > 1:
@@ -277,10 +281,7 @@ def is_table(node: ir.Node, size: int) -> bool:
 
 
 def _dequantized(node: ir.Node, held: Shard) -> Sharding:
-    scale = node.inputs[1]
-    shape = list((scale.shape if scale is not None else None) or ())
-    first = node.inputs[0]
-    rank = len((first.shape if first is not None else None) or ())
+    shape, rank = dimensions(node.inputs[1]), len(dimensions(node.inputs[0]))
     placement: Placement = None
     if len(shape) == rank > 1:
         placement = held
@@ -309,7 +310,7 @@ def _reshaped(before: Sequence[object], after: Sequence[object], held: Shard, si
 
 
 def _moved(
-    before: Sequence[object], after: Sequence[object], held: Shard, axes: list[int] | None, adds: bool
+    before: Sequence[object], after: Sequence[object], held: Shard, axes: Sequence[int] | None, adds: bool
 ) -> Placement:
     """Follow an axis through Squeeze or Unsqueeze."""
     if axes is None:
@@ -323,7 +324,7 @@ def _moved(
 
 
 def _reduced(node: ir.Node, held: Shard, rank: int) -> Placement:
-    axes = ints(node, 1, "axes")
+    axes = given_ints(node, 1, "axes")
     if not axes:
         return None
     over = {axis % rank for axis in axes}

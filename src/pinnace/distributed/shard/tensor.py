@@ -12,7 +12,7 @@ from pinnace.distributed.segments import reads, replace_reads
 from pinnace.distributed.shard.costs import Choice, choose
 from pinnace.distributed.shard.gathers import join_gathers
 from pinnace.distributed.shard.pieces import collective, piece, split, width_of
-from pinnace.distributed.shard.placements import Placement, RowShard, Shard, Sharding
+from pinnace.distributed.shard.placements import Placement, RowShard, Shard, Sharding, dimensions
 from pinnace.distributed.shard.sections import ends_of, sliced
 from pinnace.graph.editor import Editor, replace_value
 from pinnace.graph.inference import opset_of
@@ -90,7 +90,7 @@ class _TensorSharder(Editor):
             self._localize(node, held, sharding.gives)
 
     def _localize(self, node: ir.Node, held: Shard, gives: Placement) -> None:
-        (first, *_), output = node.inputs, node.outputs[0]
+        output = node.outputs[0]
         match node.op_type:
             case "Reshape" if isinstance(gives, Shard):
                 width = width_of(output, gives.axis) // self.size
@@ -114,7 +114,7 @@ class _TensorSharder(Editor):
                     count = node.attributes.get_int(name, 0)
                     node.attributes[name] = ir.AttrInt64(name, count // self.size)
             case "Shape":
-                self._count_all(node, first, held)
+                self._count_all(node, held)
 
     def _look_up(self, node: ir.Node) -> None:
         """Look up rows of this rank's part of a table, to which a row of zeros for those of others is added.
@@ -162,9 +162,7 @@ class _TensorSharder(Editor):
 
     def _shorten(self, node: ir.Node, held: Shard) -> None:
         """Let a Slice of one section take this rank's part of it."""
-        first = node.inputs[0]
-        assert first is not None
-        dims = list(first.shape or ())
+        dims = dimensions(node.inputs[0])
         dims[held.axis] = sum(held.sections)
         ranges = sliced(node, dims)
         assert ranges is not None
@@ -176,10 +174,9 @@ class _TensorSharder(Editor):
         self._set_ints(node, 1, "starts", starts)
         self._set_ints(node, 2, "ends", stops)
 
-    def _count_all(self, node: ir.Node, first: ir.Value | None, held: Shard) -> None:
+    def _count_all(self, node: ir.Node, held: Shard) -> None:
         """Let a Shape say the dimension of all ranks together."""
-        assert first is not None
-        rank = len(first.shape or ())
+        rank = len(dimensions(node.inputs[0]))
         start, end = node.attributes.get_int("start", 0), node.attributes.get_int("end", rank)
         factors = np.ones(rank, np.int64)
         factors[held.axis] = self.size
@@ -224,7 +221,7 @@ class _TensorSharder(Editor):
     def _gathered(self, part: ir.Value, placement: Placement) -> ir.Value:
         """Gather the parts along the first dimension, and put them together along their own."""
         assert isinstance(placement, Shard)
-        dims = list(part.shape or ())
+        dims = dimensions(part)
         whole = ir.Shape(
             d * self.size if n == placement.axis and isinstance(d, int) else d for n, d in enumerate(dims)
         )
@@ -285,6 +282,6 @@ class _TensorSharder(Editor):
 
     def _part(self, value: ir.Value, placement: Shard) -> ir.Shape:
         """Return the shape of a rank's part of a value."""
-        dims = list(value.shape or ())
+        dims = dimensions(value)
         dims[placement.axis] = width_of(value, placement.axis) // self.size
         return ir.Shape(dims)
