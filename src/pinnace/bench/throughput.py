@@ -9,7 +9,9 @@ from threading import Barrier
 
 import numpy as np
 
+from pinnace.api.runner import ModelParallelRunner
 from pinnace.bench.timing import Call, RunLimit, Spans, milliseconds, spans
+from pinnace.types import Array
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,14 @@ class Throughput:
     p99: float
     slowest_client: float
     fastest_client: float
+
+
+def caller(model: ModelParallelRunner, arrays: Sequence[Array]) -> Call:
+    """Return the call of one client, which has inputs of its own."""
+    tensors = model.get_inputs()
+    for tensor, array in zip(tensors, arrays, strict=True):
+        tensor.set_data_from_numpy(array)
+    return lambda: model.predict(tensors)
 
 
 def served(calls: Sequence[Call], limit: RunLimit) -> list[Spans]:

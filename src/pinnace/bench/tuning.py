@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from pinnace.api.cache import Configuration, Measurement
 from pinnace.api.runner import ModelParallelRunner
-from pinnace.bench.throughput import served, throughput
-from pinnace.bench.timing import Call, RunLimit, collector_off, milliseconds, resident
+from pinnace.bench.throughput import caller, served, throughput
+from pinnace.bench.timing import RunLimit, collector_off, milliseconds, resident
 from pinnace.errors import EngineError, PinnaceError, PinnaceWarning, warn
 from pinnace.options.context import Context
 from pinnace.quantization.accuracy import deviation
@@ -149,7 +149,7 @@ class _Contestant:
         if [list(tensor.shape) for tensor in inputs] != shapes:
             model.resize(inputs, shapes)
         clients = 1 if setup.workers == 1 else 2 * setup.workers  # one waits for each that is served
-        self._calls = [self._client() for _ in range(clients)]
+        self._calls = [caller(model, arrays) for _ in range(clients)]
         self._latencies: list[float] = []
         self._throughputs: list[float] = []
         self._times: list[npt.NDArray[np.float64]] = []
@@ -178,12 +178,6 @@ class _Contestant:
             p99=float(np.percentile(np.concatenate(self._times), 99)),
             memory=memory,
         )
-
-    def _client(self) -> Call:
-        tensors = self._model.get_inputs()
-        for tensor, array in zip(tensors, self._arrays, strict=True):
-            tensor.set_data_from_numpy(array)
-        return lambda: self._model.predict(tensors)
 
 
 def _compete(

@@ -18,7 +18,7 @@ from pinnace.cli.settings import Setting, settings
 
 if TYPE_CHECKING:
     from pinnace import Context, ModelParallelRunner, Tensor
-    from pinnace.bench.timing import Call, RunLimit
+    from pinnace.bench.timing import RunLimit
     from pinnace.cli.bench_report import Accuracy, BenchReport
     from pinnace.cli.inputs import InputData
     from pinnace.engines.steps import Profile
@@ -48,12 +48,6 @@ class Opened:
     tensors: list[Tensor]
     fed: list[InputData]
     milliseconds: float
-
-    def client(self) -> Call:
-        tensors = self.model.get_inputs()
-        for tensor, one in zip(tensors, self.fed, strict=True):
-            tensor.set_data_from_numpy(one.array)
-        return lambda: self.model.predict(tensors)
 
 
 def bench(
@@ -97,7 +91,7 @@ def bench(
 
         wanted = settings(shapes or [], batch, "0", "1", clients, rate)
         remote = measured_at(url, str(model), inputs or [], wanted, warming, limit)
-        _present(remote, Setup(model, (), None, "", "", warming, limit), as_json, None, plot)
+        _present(remote, as_json, None, plot)
         return
     setup = Setup(model, inputs or [], config, provider, precision, warming, limit)
     wanted = settings(shapes or [], batch, threads, workers, clients, rate)
@@ -107,7 +101,7 @@ def bench(
     _time(setup, wanted, measured)
     if profile or trace:
         measured.profiled = _profile(setup, wanted[0])
-    _present(measured, setup, as_json, trace, plot)
+    _present(measured, as_json, trace, plot)
     _judge(measured, reference)
 
 
@@ -123,6 +117,7 @@ def _check_files(plot: Path | None, trace: Path | None, read: Sequence[Path]) ->
 
 
 def _time(setup: Setup, settings: Sequence[Setting], measured: BenchReport) -> None:
+    from pinnace.bench.throughput import caller
     from pinnace.bench.timing import collector_off, resident
     from pinnace.cli.bench_report import row_of
     from pinnace.cli.console import progress
@@ -131,8 +126,9 @@ def _time(setup: Setup, settings: Sequence[Setting], measured: BenchReport) -> N
         before = resident()
         doing = f"{setting} ({number} of {len(settings)})"
         with _opened(setup, setting) as opened, progress(doing, model=measured.model), collector_off():
+            client = partial(caller, opened.model, [one.array for one in opened.fed])
             submit = partial(opened.model.submit, opened.tensors)
-            row = row_of(setting, opened.client, submit, setup.warming, setup.limit)
+            row = row_of(setting, client, submit, setup.warming, setup.limit)
             row.memory = max(0, resident() - before)
         measured.add(row)
 
@@ -147,9 +143,7 @@ def _judge(measured: BenchReport, reference: Path | None) -> None:
         raise typer.Exit(1)
 
 
-def _present(
-    measured: BenchReport, setup: Setup, as_json: bool, trace: Path | None, plot: Path | None
-) -> None:
+def _present(measured: BenchReport, as_json: bool, trace: Path | None, plot: Path | None) -> None:
     """Print the measurements, and write the files that were asked for."""
     from pinnace.bench import plot as plotting
     from pinnace.bench.profile import trace as chrome_trace
@@ -163,7 +157,8 @@ def _present(
         show(measured)
     if trace and measured.profiled:
         with replacing(trace) as place:
-            place.write_text(chrome_trace(measured.profiled.runs, setup.path.name), encoding="utf-8")
+            name = Path(measured.model).name
+            place.write_text(chrome_trace(measured.profiled.runs, name), encoding="utf-8")
         note(f"wrote {trace}", "wrote", path=str(trace))
     if plot:
         plotting.draw(plot, drawing(measured))

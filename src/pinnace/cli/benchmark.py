@@ -18,6 +18,7 @@ from pinnace.options.log_format import print_warnings
 
 if TYPE_CHECKING:
     from pinnace import Context, Model, ModelParallelRunner, Tensor
+    from pinnace.engines.steps import OperatorTime
     from pinnace.types import Array
 
 _LINE = "=" * 55
@@ -195,13 +196,10 @@ def _measure(given: argparse.Namespace, model: Model, tensors: list[Tensor], nam
     )
 
 
-def _show_profile(title: str, rows: Sequence[object], runs: int) -> None:
-    from pinnace.engines.steps import OperatorTime
-
+def _show_profile(title: str, rows: Sequence[OperatorTime], runs: int) -> None:
     print("-" * 73)
     cells = [(title, "avg(ms)", "percent", "calledTimes", "opTotalTime")]
     for row in rows:
-        assert isinstance(row, OperatorTime)
         cells.append((row.name, f"{row.total / runs:f}", f"{row.share:f}", str(row.calls), f"{row.total:f}"))
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for cell in cells:

@@ -64,18 +64,17 @@ def convert(
         device = "Ascend" if optimize == "ascend_oriented" else ""
         asked = configured(asked, sections_of(str(config)), device, str(config))
     with progress(f"converting {model.name}", model=str(model)):
-        summary = convert_from(origin, str(model), str(weights or ""), output, asked, _Stages())
+        summary = convert_from(origin, str(model), str(weights or ""), output, asked, _note_stage)
     if as_json:
         print(json.dumps(asdict(summary), indent=2, default=str))
     else:
         _show(summary)
 
 
-class _Stages:
-    def __call__(self, name: str) -> None:
-        from pinnace.cli.console import note
+def _note_stage(name: str) -> None:
+    from pinnace.cli.console import note
 
-        note(f"{name} ...", "stage", stage=name)
+    note(f"{name} ...", "stage", stage=name)
 
 
 def _secret(file: Path | None, name: str, mode: str) -> tuple[bytes, str] | None:

@@ -153,7 +153,7 @@ def _read(file: Path, tensor: Tensor, shape: Shape, pictures: Pictures) -> Array
     if size > memory:
         raise ArgumentValueError(f"has {size} bytes, but this process may use only {memory} bytes of memory")
     if file.suffix == ".bin":
-        _check_bytes(file.stat().st_size, tensor, shape)
+        _check_bytes(size, tensor, shape)
         return _fit(np.fromfile(file, tensor.dtype.to_numpy()), shape)
     with file.open("rb") as stream:
         start = stream.read(6)

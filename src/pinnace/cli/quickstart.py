@@ -90,7 +90,9 @@ def _demonstrate(
     pictures: dict[str, npt.NDArray[np.float32]], workers: int, clients: int, tasks: int, threads: int
 ) -> tuple[float, list[FinishedTask]]:
     """Return the seconds from first request to last answer, and the tasks in order of completion."""
-    with _runner(workers, threads) as runner:
+    from pinnace.cli.opening import context_for, open_model
+
+    with open_model(data(MODEL), context_for(threads, workers=workers)) as runner:
         _predict(runner, pictures[PICTURES[0]])  # warm up
         done: list[FinishedTask] = []
         started = time.perf_counter()
@@ -98,18 +100,6 @@ def _demonstrate(
             ask = partial(_client, runner, tasks, pictures, done)
             list(pool.map(ask, range(clients)))  # raises the error of a client
         return time.perf_counter() - started, done
-
-
-def _runner(workers: int, threads: int) -> ModelParallelRunner:
-    from pinnace import Context, ModelParallelRunner
-
-    context = Context()
-    context.target = ["cpu"]
-    context.cpu.thread_num = threads
-    context.parallel.workers_num = workers
-    runner = ModelParallelRunner()
-    runner.build_from_file(str(data(MODEL)), context)
-    return runner
 
 
 def _client(
