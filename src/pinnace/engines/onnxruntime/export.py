@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -59,19 +58,8 @@ def compile_into(folder: Path, graph: Compilable, source: Source, target: Target
     return Compiled(graph.interface, first_state, _store(folder, locations, source))
 
 
-@dataclass(frozen=True)
-class _WeightLocation:
-    """The location of a weight in the model's files, with ONNX's number of its type."""
-
-    file: str
-    offset: int
-    length: int
-    dtype: int
-    shape: tuple[int, ...]
-
-
-def _locations(model: ir.Model, source: Source) -> dict[str, _WeightLocation]:
-    """Return the locations of the larger weights that an engine can read from the model's files."""
+def _locations(model: ir.Model, source: Source) -> dict[str, FileWeight]:
+    """Return the larger weights that an engine can read from the model's files, by name, without digests."""
     locations = {}
     for name, value in model.graph.initializers.items():
         tensor = value.const_value
@@ -80,7 +68,7 @@ def _locations(model: ir.Model, source: Source) -> dict[str, _WeightLocation]:
         start = _start(tensor, source)
         if start is not None:
             shape = tuple(tensor.shape.numpy())
-            locations[name] = _WeightLocation(*start, tensor.nbytes, tensor.dtype.value, shape)
+            locations[name] = FileWeight(name, *start, tensor.nbytes, tensor.dtype.value, shape, "")
     return locations
 
 
@@ -97,7 +85,7 @@ def _start(tensor: ir.TensorProtocol, source: Source) -> tuple[str, int] | None:
     return ("", offset) if inside else None
 
 
-def _store(folder: Path, locations: Mapping[str, _WeightLocation], source: Source) -> tuple[FileWeight, ...]:
+def _store(folder: Path, locations: Mapping[str, FileWeight], source: Source) -> tuple[FileWeight, ...]:
     """Turn the files of onnxruntime into those of the entry; returns the weights in the model's files."""
     model = onnx.load(str(folder / _GRAPH), load_external_data=False)
     _unshadow(model.graph, frozenset(), {})
@@ -113,7 +101,7 @@ def _store(folder: Path, locations: Mapping[str, _WeightLocation], source: Sourc
             packed = [key for key in fields if key.startswith("prepacked")]
             there = locations.get(tensor.name) if outer and not packed else None
             if there is not None and _same(tensor, raw, there, source):
-                kept.append(FileWeight(tensor.name, **asdict(there), digest=digest(raw.data)))
+                kept.append(there._replace(digest=digest(raw.data)))
                 fields |= {"location": GRAPH, "offset": "0"}  # never read, but it must exist
             elif len(raw) < _SEPARATE and not packed:
                 fields |= {"location": _TOGETHER, "offset": str(together.tell())}
@@ -173,7 +161,7 @@ def _unshadow(graph: onnx.GraphProto, around: frozenset[str], renamed: Mapping[s
         value.name = names.get(value.name, value.name)
 
 
-def _same(tensor: onnx.TensorProto, raw: _Bytes, place: _WeightLocation, source: Source) -> bool:
+def _same(tensor: onnx.TensorProto, raw: _Bytes, place: FileWeight, source: Source) -> bool:
     """Return True if a weight has the type, shape and bytes that it has in the model's files.
 
     Optimizers transpose weights under their names, which moves no byte of a vector or of zeros.
