@@ -7,7 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 from pinnace.bench.arrivals import Submit
@@ -22,19 +22,6 @@ _CONNECTIONS = 256
 """Requests of an open load that are on their way at once."""
 
 
-class Door(Protocol):
-    """One connection to a server."""
-
-    def describe(self, model: str) -> dict[str, Any]:
-        """Return the model's metadata."""
-
-    def infer(self, request: Any) -> None:
-        """Send a request, and wait for the answer. Raises QueueFullError and EngineError."""
-
-    def request(self, model: str, inputs: Sequence[tuple[str, Array]]) -> Any:
-        """Return a request with these inputs as raw bytes, which may be sent again and again."""
-
-
 class RemoteModel:
     """A model of a server, by its URL (http://HOST:PORT, grpc://HOST:PORT) and name."""
 
@@ -47,7 +34,7 @@ class RemoteModel:
         metadata = self._door().describe(name)
         self.inputs = [_tensor(one["name"], one["datatype"], one["shape"]) for one in metadata["inputs"]]
 
-    def _door(self) -> Door:
+    def _door(self) -> _Http | _Grpc:
         scheme, host, port = self._place
         return _DOORS[scheme](host, port)
 
@@ -75,17 +62,22 @@ def _tensor(name: str, datatype: str, shape: Sequence[int | str]) -> Tensor:
 
 
 class _Http:
+    """One connection to a server; so is `_Grpc`."""
+
     def __init__(self, host: str, port: int) -> None:
         self._connection = http.client.HTTPConnection(host, port, timeout=60)
 
     def describe(self, model: str) -> dict[str, Any]:
+        """Return the model's metadata."""
         found: dict[str, Any] = json.loads(self._ask("GET", f"/v2/models/{quote(model, safe='')}", None, {}))
         return found
 
     def request(self, model: str, inputs: Sequence[tuple[str, Array]]) -> tuple[str, bytes, dict[str, str]]:
+        """Return a request with these inputs as raw bytes, which may be sent again and again."""
         return binary_request(model, inputs)
 
     def infer(self, request: tuple[str, bytes, dict[str, str]]) -> None:
+        """Send a request, and wait for the answer. Raises QueueFullError and EngineError."""
         self._ask("POST", *request)
 
     def _ask(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> bytes:
@@ -142,7 +134,7 @@ class _Grpc:
             _raise_for(code is self._codes.RESOURCE_EXHAUSTED, True, f"{code.name}: {error.details()}")
 
 
-_DOORS: dict[str, Callable[[str, int], Door]] = {"http": _Http, "grpc": _Grpc}
+_DOORS: dict[str, Callable[[str, int], _Http | _Grpc]] = {"http": _Http, "grpc": _Grpc}
 
 
 def _raise_for(full: bool, failed: bool, why: str) -> None:

@@ -74,14 +74,11 @@ class OpenvinoExecutable:
     def profile(self) -> list[list[Step]]:
         """Return the steps of each run so far, in sequence: OpenVINO reports only durations."""
         profiled, self._profiled = self._profiled or [], None
+        runs = [run for execution in profiled for run in execution.steps or ()]
         if self.names is None or self._model is None:
-            return [run for execution in profiled for run in execution.steps or ()]
+            return runs
         named = _names_in_file(self._model, self.names)
-        return [
-            [replace(step, node=named.get(step.node, step.node)) for step in run]
-            for execution in profiled
-            for run in execution.steps or ()
-        ]
+        return [[replace(step, node=named.get(step.node, step.node)) for step in run] for run in runs]
 
     def close(self) -> None:
         self._model = None
