@@ -123,10 +123,6 @@ def two_towers(path: Path) -> Path:
     return w.save(path)
 
 
-def small_yolo(path: Path) -> Path:
-    return yolo(path, 160)
-
-
 def picked(path: Path) -> Path:
     """A detector that gives the best box of each class: a Gather whose indices are computed."""
     model = onnx.load(yolo(path, 160))

@@ -18,8 +18,8 @@ from pinnace.weights.source import Source
 FOLDER = Path(__file__).parent.parent / "data" / "ms"
 RUN_BY_LITE = sorted(p.with_suffix(".ms") for p in FOLDER.glob("*.npz"))
 
-# Kinds of MindSpore's element types, and of nodes' quantization, as the files number them.
-FLOAT32, INT32, QUANT_WEIGHT = 43, 34, 4
+# MindSpore's element types, as the files number them.
+FLOAT32, INT32 = 43, 34
 
 
 @pytest.fixture(scope="module")

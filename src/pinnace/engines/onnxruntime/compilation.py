@@ -194,7 +194,7 @@ def _serialized(model: ir.Model) -> bytes:
 def _wrong_optimizers(model: ir.Model) -> list[str]:
     """Return the names of optimizers that change a model's results, or end the process (seen in 1.31)."""
     every = list(nodes(model.graph))
-    return [name for names, is_wrong in _WRONG.items() if is_wrong(every) for name in names]
+    return [name for is_wrong, names in _WRONG.items() if is_wrong(every) for name in names]
 
 
 def _pads_before_pools(every: list[ir.Node]) -> bool:
@@ -291,10 +291,6 @@ def _quantizes_weights(every: list[ir.Node]) -> bool:
     )
 
 
-def _loses_behind_transposes(every: list[ir.Node]) -> bool:
-    return _quantizes_behind_transposes(every) or _pads_some_axes(every)
-
-
 def _is_turned_and_shared(value: ir.Value | None) -> bool:
     turned = shared = False
     for _ in range(FAR):
@@ -317,20 +313,22 @@ def _resizes_by_cubes(every: list[ir.Node]) -> bool:
     return any(cubic) and any(n.op_type == "Transpose" for n in every)
 
 
-_WRONG: dict[tuple[str, ...], Callable[[list[ir.Node]], bool]] = {
-    ("NchwcTransformer",): _pools_nothing,
-    ("Pad_Fusion",): _pads_before_pools,
-    ("LayerNormFusionL1", "LayerNormFusionL2", "SimplifiedLayerNormFusion"): _adds_dimensions,
-    ("SimplifiedLayerNormFusion",): _scales_vectors,
-    ("LayerNormFusionL1", "LayerNormFusionL2"): _scales_vectors_inside,
-    ("DivMulFusion",): _inverts_more_than_numbers,
-    ("GemmTransposeFusion",): _returns_read_products,
-    ("ConvAddActivationFusion",): _returns_read_images,
-    ("MatMul_BatchNormalization_Fusion",): _normalizes_returned,
-    ("QDQFinalCleanupTransformer", "QDQPropagationTransformer"): _dequantizes_for_branches,
-    ("TransposeOptimizer_CPUExecutionProvider",): _resizes_by_cubes,
-    ("TransposeOptimizer", "TransposeOptimizer_CPUExecutionProvider"): _loses_behind_transposes,
-    ("WeightBiasQuantization",): _quantizes_weights,
+_TRANSPOSES = ("TransposeOptimizer", "TransposeOptimizer_CPUExecutionProvider")
+_WRONG: dict[Callable[[list[ir.Node]], bool], tuple[str, ...]] = {
+    _pools_nothing: ("NchwcTransformer",),
+    _pads_before_pools: ("Pad_Fusion",),
+    _adds_dimensions: ("LayerNormFusionL1", "LayerNormFusionL2", "SimplifiedLayerNormFusion"),
+    _scales_vectors: ("SimplifiedLayerNormFusion",),
+    _scales_vectors_inside: ("LayerNormFusionL1", "LayerNormFusionL2"),
+    _inverts_more_than_numbers: ("DivMulFusion",),
+    _returns_read_products: ("GemmTransposeFusion",),
+    _returns_read_images: ("ConvAddActivationFusion",),
+    _normalizes_returned: ("MatMul_BatchNormalization_Fusion",),
+    _dequantizes_for_branches: ("QDQFinalCleanupTransformer", "QDQPropagationTransformer"),
+    _resizes_by_cubes: ("TransposeOptimizer_CPUExecutionProvider",),
+    _quantizes_behind_transposes: _TRANSPOSES,
+    _pads_some_axes: _TRANSPOSES,
+    _quantizes_weights: ("WeightBiasQuantization",),
 }
 
 

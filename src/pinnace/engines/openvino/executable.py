@@ -133,7 +133,8 @@ class _OpenvinoExecution:
             results = self._computed(arrays, outputs)
         except FAILURES as error:
             raise EngineError(f"openvino: {' '.join(str(error).split())}") from None
-        self._check_indices()
+        if self._gathers and self._counts.any():
+            raise out_of_range(self._gathers[self._counts.argmax()])
         if self.steps is not None:
             self.steps.append(_steps(self._request))
         if self.state:
@@ -162,10 +163,6 @@ class _OpenvinoExecution:
         with self._turn:
             self._infer()
         return self._written if self._fixed else self._copied()
-
-    def _check_indices(self) -> None:
-        if self._gathers and self._counts.any():
-            raise out_of_range(self._gathers[self._counts.argmax()])
 
     def _infer(self) -> None:
         if self._stopped:

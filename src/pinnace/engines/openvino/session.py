@@ -37,12 +37,6 @@ def core() -> ov.Core:
     return never_freed_by_forks(ov.Core())
 
 
-def check_threads() -> None:
-    """Raise EngineError in a forked child whose parent has used OpenVINO, as it lacks the threads."""
-    if _forked:
-        raise EngineError(LOST_BY_FORK)
-
-
 def properties(target: Target) -> dict[str, int | str]:
     """Return OpenVINO's properties for a target. A stream runs one request, on threads of its own."""
     streams = target.parallel_requests
@@ -67,8 +61,12 @@ def narrows(target: Target) -> bool:
 
 
 def compiled(model: ov.Model | ov.Tensor, target: Target) -> ov.CompiledModel:
-    """Compile a model or load an exported one, with threads on the target's cores."""
-    check_threads()
+    """Compile a model or load an exported one, with threads on the target's cores.
+
+    Raises EngineError in a forked child whose parent has used OpenVINO, as it lacks the threads.
+    """
+    if _forked:
+        raise EngineError(LOST_BY_FORK)
     make = core().compile_model if isinstance(model, ov.Model) else core().import_model
     with bound(target.cores):  # threads inherit the cores of the one that starts them
         return never_freed_by_forks(make(model, "CPU", properties(target)))
