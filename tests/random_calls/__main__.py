@@ -24,7 +24,8 @@ from pathlib import Path
 from tests.random_calls.cases import Case
 from tests.random_calls.growing import Grower, request
 from tests.random_calls.shrink import shrunk, tidy
-from tests.random_calls.worker import Ended, Worker
+from tests.random_calls.worker import Worker
+from tests.zoo.talk import Failed
 
 _SAID = 40
 """After how many cases a run says how far it is."""
@@ -79,7 +80,7 @@ class Run:
         """Whether MindSpore exports a case, whose files are there then."""
         try:
             return "refused" not in self._oracle.ask({"do": "export", **request(case, name)})
-        except Ended:
+        except Failed:
             return False
 
     def _compare(self, name: str, case: Case) -> None:
@@ -104,7 +105,7 @@ class Run:
                 if wrong:
                     return f"{wrong}{', from the compile cache' * kept}"
             return ""
-        except Ended as error:
+        except Failed as error:
             return f"crashed: {error}"
 
     def _confirmed(self, engine: str, name: str, case: Case) -> str:
@@ -112,7 +113,7 @@ class Run:
         self._oracle.end()  # MindSpore's results may depend on what a process computed before
         try:
             made = self._oracle.ask({"do": "make", **request(case, name)})
-        except Ended:
+        except Failed:
             return ""
         return "" if "refused" in made else self._wrong(engine, name)
 

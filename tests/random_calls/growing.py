@@ -13,7 +13,8 @@ import numpy as np
 from tests.random_calls import excluded
 from tests.random_calls.cases import Case, Step, names
 from tests.random_calls.values import SHORT, Drawer, Known
-from tests.random_calls.worker import Ended, Worker
+from tests.random_calls.worker import Worker
+from tests.zoo.talk import Failed
 
 Function = dict[str, Any]
 _TRIES = 16
@@ -133,7 +134,7 @@ class Grower:
     def _probe(self, case: Case, name: str, function: str) -> dict[str, Any] | None:
         try:
             answer = self._oracle.ask({"do": "probe", **request(case, name)})
-        except Ended:
+        except Failed:
             self.ended[function] += 1
             print(f"{function} ended MindSpore", file=sys.stderr, flush=True)
             return None

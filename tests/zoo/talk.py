@@ -24,7 +24,7 @@ class Side:
     """A running side, seen from the runner."""
 
     def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
-        self._log = log.open("wb")
+        self._log = log.open("ab")
         self._process = subprocess.Popen(
             command,
             bufsize=0,
@@ -39,8 +39,14 @@ class Side:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """End the process."""
         self._process.kill()
         self._process.wait()
+        self._process.stdin.close()
+        self._process.stdout.close()
         self._log.close()
 
     def next(self, seconds: float) -> Answer:
@@ -57,9 +63,12 @@ class Side:
             line += read
         return json.loads(line)
 
-    def ask(self, seconds: float) -> Answer:
+    def ask(self, seconds: float, request: object = None) -> Answer:
         """Ask for another answer, and wait for it."""
-        self._process.stdin.write(b"\n")
+        try:
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+        except BrokenPipeError as error:
+            raise Failed(str(error)) from None
         return self.next(seconds)
 
 

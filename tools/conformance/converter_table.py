@@ -28,12 +28,9 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
-from tools.conformance.onnx_backend import by_onnxruntime
+from tools.conformance.onnx_backend import by_onnxruntime, by_pinnace
 
-from pinnace.building.build import build_model as build
 from pinnace.converter.convert import Conversion, convert
-from pinnace.options.settings import Settings
-from pinnace.options.target import Target
 from pinnace.quantization.files import Quantization
 from pinnace.types import ModelType
 from pinnace.weights.source import Source
@@ -96,14 +93,6 @@ class Server:
             raise RuntimeError(answer.removeprefix("ANSWER ").strip())
         with np.load(made) as results:
             return [results[f"y{i}"] for i in range(len(results.files))]
-
-
-def by_pinnace(model: Path, inputs: Arrays) -> Arrays:
-    executable = build(model, None, Target(threads=1), Settings())
-    try:
-        return executable.execution().run([np.asarray(x, order="C") for x in inputs])
-    finally:
-        executable.close()
 
 
 def arrays(values: list) -> Arrays | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -37,7 +38,7 @@ def by_onnxruntime(model: bytes, inputs: Arrays) -> Arrays:
     return session.run(None, dict(zip(names, inputs, strict=False)))
 
 
-def by_pinnace(model: bytes, inputs: Arrays) -> Arrays:
+def by_pinnace(model: bytes | Path, inputs: Arrays) -> Arrays:
     executable = build(model, None, Target(threads=1), Settings())
     try:
         return executable.execution().run([np.asarray(x, order="C") for x in inputs])

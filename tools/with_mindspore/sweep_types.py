@@ -23,7 +23,8 @@ from random import Random
 from typing import Any
 
 import goldens
-from tests.random_calls.worker import Ended, Worker
+from tests.random_calls.worker import Worker
+from tests.zoo.talk import Failed
 
 _TYPES = ("f16", "f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "b")
 _FLOATS = {"f16": "float16", "f64": "float64", "bf16": "bfloat16"}
@@ -90,7 +91,7 @@ def _request(one: goldens.Case, kind: str) -> dict[str, Any]:
 def _asked(worker: Worker, request: dict[str, Any]) -> dict[str, Any]:
     try:
         return worker.ask(request)
-    except Ended as error:
+    except Failed as error:
         return {"refused": str(error)}
 
 
