@@ -11,7 +11,6 @@ from pinnace.engines.protocol import Engine
 from pinnace.errors import DeviceUnavailableError
 from pinnace.options.table import ENGINES
 from pinnace.options.target import Target
-from pinnace.tensors.device_memory import DeviceMemory
 
 _MISSING = {
     "gpu": "an NVIDIA GPU with its driver (nvidia-smi shows it)",
@@ -22,21 +21,13 @@ _MISSING = {
 def choose(target: Target, model: str) -> Engine:
     """Return the engine for a target; errors name `model`. Raises DeviceUnavailableError."""
     if target.device != "cpu":
-        _check_available(target, f"{model}: ", ', or use context.target = ["cpu"]')
+        check_available(target, f"{model}: ", ', or use context.target = ["cpu"]')
         return named("onnxruntime")
     return named(target.provider or by_default(target))
 
 
-def memory(target: Target) -> DeviceMemory:
-    """Return the memory of an accelerator or a simulated one. Raises DeviceUnavailableError."""
-    from pinnace.engines.onnxruntime.device_memory import OrtDeviceMemory
-
-    if target.device != "cpu":
-        _check_available(target, "", ", or omit device to keep the data in host memory")
-    return OrtDeviceMemory.of(target)
-
-
-def _check_available(target: Target, subject: str, alternative: str) -> None:
+def check_available(target: Target, subject: str, alternative: str) -> None:
+    """Raise DeviceUnavailableError, which begins and ends so, if an accelerator cannot be used."""
     lacking = missing(target)
     if lacking:
         raise DeviceUnavailableError(

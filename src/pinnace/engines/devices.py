@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from pinnace.engines import memory, missing
+from pinnace.engines import check_available, missing
 from pinnace.machine.accelerators import cards
 from pinnace.machine.cgroup import cpu_quota, usable_memory
 from pinnace.machine.cores import allowed_cores
@@ -69,8 +69,13 @@ def devices_of(kind: str) -> list[Device]:
 
 def place(kind: str, number: int) -> DeviceMemory:
     """Return the memory of an accelerator or a simulated one. Raises `DeviceUnavailableError`."""
-    card = simulated(kind, number)
-    return memory(Target(simulates=str(card)) if card else Target(device=kind, device_id=number))
+    from pinnace.engines.onnxruntime.device_memory import OrtDeviceMemory
+
+    if card := simulated(kind, number):
+        return OrtDeviceMemory.of(Target(simulates=str(card)))
+    target = Target(device=kind, device_id=number)
+    check_available(target, "", ", or omit device to keep the data in host memory")
+    return OrtDeviceMemory.of(target)
 
 
 def _cpu() -> Device:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from time import time
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from starlette.requests import Request
@@ -17,8 +16,12 @@ from pinnace.server.failures import Answer
 from pinnace.server.models import OpenModel
 from pinnace.server.repository import Entry, Repository
 from pinnace.server.text.bodies import EmbeddingRequest, RankingRequest
+from pinnace.server.text.model import TextModel
 from pinnace.server.text.pooling import Floats
 from pinnace.server.work import aside, unless_gone
+
+R = TypeVar("R", EmbeddingRequest, RankingRequest)
+_Compute = Callable[[TextModel, OpenModel, R, Call], Awaitable[tuple[Floats, int]]]
 
 
 def failure(answer: Answer, text: str) -> dict[str, Any]:
@@ -50,33 +53,24 @@ class Api:
         return {"id": entry.name, "object": "model", "created": self._since, "owned_by": owner}
 
     async def embeddings(self, request: Request) -> Response:
-        body = await request.body()
-        asked = await aside(len(body), EmbeddingRequest.of, body)
-        with continued(request.headers):
-            rows, tokens = await unless_gone(request, self._embedded(asked, request.state.call))
-        body = await aside(rows.nbytes, encoded, asked.answered(rows, tokens))
-        return Response(body, media_type="application/json")
+        return await self._answered(request, EmbeddingRequest, TextModel.embeddings)
 
     async def rerank(self, request: Request) -> Response:
+        return await self._answered(request, RankingRequest, TextModel.relevance)
+
+    async def _answered(self, request: Request, kind: type[R], compute: _Compute[R]) -> Response:
         body = await request.body()
-        asked = await aside(len(body), RankingRequest.of, body)
+        asked = await aside(len(body), kind.of, body)
         with continued(request.headers):
-            scores, tokens = await unless_gone(request, self._ranked(asked, request.state.call))
-        return JSONResponse(asked.answered(scores, tokens))
+            work = self._computed(asked, request.state.call, compute)
+            rows, tokens = await unless_gone(request, work)
+        made = await aside(rows.nbytes, encoded, asked.answered(rows, tokens))
+        return Response(made, media_type="application/json")
 
-    async def _embedded(self, asked: EmbeddingRequest, call: Call) -> tuple[Floats, int]:
-        async with self._using(asked.model, call) as opened:
-            return await opened.text_model().embeddings(opened, asked, call)
-
-    async def _ranked(self, asked: RankingRequest, call: Call) -> tuple[Floats, int]:
-        async with self._using(asked.model, call) as opened:
-            return await opened.text_model().relevance(opened, asked, call)
-
-    @asynccontextmanager
-    async def _using(self, name: str, call: Call) -> AsyncIterator[OpenModel]:
-        """Hold the model of a call for the block; its time limit is one of all batches together."""
-        call.model = name
-        async with self._repository.using(name, limit=call.left) as opened:
+    async def _computed(self, asked: R, call: Call, compute: _Compute[R]) -> tuple[Floats, int]:
+        """Compute what is asked for; the time limit of its model is one of all batches together."""
+        call.model = asked.model
+        async with self._repository.using(asked.model, limit=call.left) as opened:
             call.version = opened.version
             call.within(opened.settings.timeout or math.inf)
-            yield opened
+            return await compute(opened.text_model(), opened, asked, call)
