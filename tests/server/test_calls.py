@@ -11,7 +11,7 @@ import pytest
 
 from pinnace.errors import EngineError, NotSupportedError, PredictTimeoutError
 from pinnace.server import calls, inference
-from pinnace.server.bodies import BodyLimit, compressed
+from pinnace.server.bodies import compressed, limited
 from pinnace.server.failures import LoadError, RequestError
 from pinnace.server.shared_memory import Span
 
@@ -158,5 +158,5 @@ def test_the_application_sees_that_a_client_goes_within_a_body():
     async def app(scope, receive, send) -> None:
         seen.extend([await receive(), await receive()])
 
-    asyncio.run(BodyLimit(app, 10)({"type": "http", "headers": []}, receive, None))
+    asyncio.run(limited(app, 10)({"type": "http", "headers": []}, receive, None))
     assert seen == told

@@ -18,19 +18,16 @@ _SMALL = 1024
 _WINDOWS = {"gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 
 
-class BodyLimit:
-    """Gives the application bodies that are decompressed, within a limit, and there in time.
+def limited(app: ASGIApp, limit: int) -> ASGIApp:
+    """Give an application bodies that are decompressed, within a limit, and there in time.
 
     A body is read when the application asks for it: not before it has checked who asks.
     """
 
-    def __init__(self, app: ASGIApp, limit: int) -> None:
-        self._app, self._limit = app, limit
+    async def handle(scope: Scope, receive: Receive, send: Send) -> None:
+        await app(scope, _Body(scope, receive, limit) if scope["type"] == "http" else receive, send)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request."""
-        body = _Body(scope, receive, self._limit) if scope["type"] == "http" else receive
-        await self._app(scope, body, send)
+    return handle
 
 
 class _Body:

@@ -18,7 +18,7 @@ from starlette.routing import Route
 from pinnace.errors import NotSupportedError
 from pinnace.server import fields, inference, messages, routes, tensors
 from pinnace.server.access import Access, Scope
-from pinnace.server.bodies import MAX_BYTES, BodyLimit, compressed
+from pinnace.server.bodies import MAX_BYTES, compressed, limited
 from pinnace.server.calls import Call, continued
 from pinnace.server.failures import Answer, RequestError, UnavailableError
 from pinnace.server.openapi import document
@@ -81,7 +81,7 @@ def application(
             for calls, api, body_of in apis
             for route in calls
         ],
-        middleware=[Middleware(BodyLimit, limit=max_bytes)],
+        middleware=[Middleware(limited, limit=max_bytes)],
         lifespan=lifespan if opens else None,
     )
     made.router.redirect_slashes = False  # to the host that the client's header names

@@ -70,9 +70,12 @@ def with_hint(text: str) -> str:
 
 def _cause(provider: str) -> str:
     """Return the loader's message about a provider's library, which onnxruntime failed to load."""
-    library = Path(ort.__file__).parent / "capi" / f"libonnxruntime_providers_{_FILES[provider]}.so"
     try:
-        ctypes.CDLL(str(library))
+        ctypes.CDLL(str(_library(provider)))
     except OSError as error:
         return str(error)
     return "its libraries can be loaded, but the device or its driver is not ready"
+
+
+def _library(provider: str) -> Path:
+    return Path(ort.__file__).parent / "capi" / f"libonnxruntime_providers_{_FILES[provider]}.so"
