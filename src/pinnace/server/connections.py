@@ -55,8 +55,8 @@ class Connection(HttpToolsProtocol):
     A request to change to another protocol, such as the h2c of Java's HttpClient, is answered in this one.
     """
 
-    _head = _body = _bodies = _read = 0
-    _new = _is_long = False
+    _head = _body = _rest = _read = 0
+    _is_long = False
     _late: asyncio.TimerHandle | None = None
     _reader: asyncio.TimerHandle
 
@@ -79,15 +79,14 @@ class Connection(HttpToolsProtocol):
         if self.timeout_keep_alive_task is not None:
             self._expect()
             self._unset_keepalive_if_required()
-        self._new, body = False, self._bodies
+        self._rest = len(data)
         try:
             self._parse(memoryview(data))
         except (HttpParserError, HttpParserUpgrade):
             if not self._is_long:
                 self.send_400_response("Invalid HTTP request received.")
                 return
-        if not self._new:  # else it is the beginning of a head
-            self._head += len(data) - (self._bodies - body)
+        self._head += max(0, self._rest)
         if self._is_long or self._head > _LONGEST + 8 * self._body:
             self._refuse("431 Request Header Fields Too Large")
 
@@ -110,7 +109,7 @@ class Connection(HttpToolsProtocol):
         self.parser.feed_data(b"\r\n".join([*lines, b"\r\n"]))
 
     def on_message_begin(self) -> None:
-        self._new, self._head, self._body = True, 0, 0
+        self._head = self._body = self._rest = 0  # data with its beginning does not count
         self._expect()
         super().on_message_begin()
 
@@ -124,7 +123,7 @@ class Connection(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._body += len(body)
-        self._bodies += len(body)
+        self._rest -= len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
