@@ -10,6 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.server.test_protocol import A, B, inputs
 from tritonclient.utils import InferenceServerException
 
+from pinnace.server.metrics import Metrics
+
 
 def test_histograms_and_failures_have_model_and_version(serving, simple):
     server = serving(simple)
@@ -33,6 +35,16 @@ def test_histograms_and_failures_have_model_and_version(serving, simple):
     assert samples["pinnace_queue_seconds_count", None] == 5
     assert samples["pinnace_compute_seconds_count", None] == 5
     assert samples["pinnace_model_bytes", None] > 0
+
+
+def test_the_failures_before_a_model_was_loaded_again_go_with_it():
+    metrics = Metrics()
+    before = metrics.of("m", "1")
+    before.failed("timeout")
+    again = metrics.of("m", "1")
+    before.closed()
+    again.closed()
+    assert b'model="m"' not in metrics.text()
 
 
 def test_a_model_that_is_loaded_again_keeps_its_series_and_one_that_is_closed_has_none(serving, simple):

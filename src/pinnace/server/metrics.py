@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter as Counts
-
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -11,9 +9,10 @@ _LABELS = ("model", "version")
 
 
 class ModelMetrics:
-    """The metrics of one version of a model."""
+    """The metrics of one version of a model, which is open `users` times."""
 
     def __init__(self, metrics: Metrics, model: str, version: str) -> None:
+        self.users = 0
         self._metrics, self._labels = metrics, (model, version)
         self._times = [one.labels(*self._labels) for one in metrics.histograms]
         self._causes = set[str]()
@@ -34,10 +33,10 @@ class ModelMetrics:
 
     def closed(self) -> None:
         """Drop its series, unless it was loaded again: those of a thousand versions would take 16 MB."""
-        self._metrics.users[self._labels] -= 1
-        if self._metrics.users[self._labels]:
+        self.users -= 1
+        if self.users:
             return
-        del self._metrics.users[self._labels]
+        del self._metrics.open[self._labels]
         for one in (*self._metrics.histograms, self._metrics.memory):
             one.remove(*self._labels)
         for cause in self._causes:
@@ -49,8 +48,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self.users = Counts[tuple[str, str]]()
-        """The number of open models with the same labels."""
+        self.open: dict[tuple[str, str], ModelMetrics] = {}
         self.histograms = [
             self._histogram("request", "Time from a request's arrival to its result."),
             self._histogram("queue", "Time that a request waits for a worker."),
@@ -67,8 +65,9 @@ class Metrics:
 
     def of(self, model: str, version: str) -> ModelMetrics:
         """Return the metrics of a version."""
-        self.users[model, version] += 1
-        return ModelMetrics(self, model, version)
+        found = self.open.setdefault((model, version), ModelMetrics(self, model, version))
+        found.users += 1
+        return found
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' format."""
