@@ -18,12 +18,15 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import onnxruntime as ort
 
 from benchmarks.models.language import cached_decoder
+
+if TYPE_CHECKING:
+    from pinnace import Context
 
 WORDS, CACHE = 4096, (4, 1, 4, 64)
 Step = Callable[[int], np.ndarray]
@@ -131,20 +134,7 @@ def on_device(path: Path, sizes: Sizes, resized: bool) -> Step:
 
     context = pinnace.Context()
     context.target = ["ascend"]
-    context.cpu.thread_num = 1
-    model = built(path, context, sizes, resized)
-    inputs = [pinnace.Tensor(array, device="ascend:0") for array in sizes.small(0)]
-    logits = pinnace.Tensor(shape=[1, WORDS], dtype=pinnace.DataType.FLOAT32, device="ascend:0")
-    buffers = [pinnace.Tensor(array, device="ascend:0") for array in sizes.caches()]
-
-    def step(number: int) -> np.ndarray:
-        for tensor, array in zip(inputs, sizes.small(number), strict=True):
-            tensor.set_data_from_numpy(array)
-        read, written = (buffers[:2], buffers[2:])[:: 1 - 2 * (number % 2)]
-        model.predict([*inputs, *read], [logits, *written])
-        return logits.get_data_to_numpy()
-
-    return step
+    return stepping(path, context, sizes, resized, device="ascend:0")
 
 
 def on_host(path: Path, sizes: Sizes, resized: bool) -> Step:
@@ -152,11 +142,23 @@ def on_host(path: Path, sizes: Sizes, resized: bool) -> Step:
     import pinnace
 
     context = pinnace.Context()
-    context.cpu.thread_num = 1
     context.cpu.provider = "onnxruntime"
-    model = built(path, context, sizes, resized)
-    inputs = [pinnace.Tensor(array) for array in sizes.small(0)]
-    logits, *buffers = map(pinnace.Tensor, [np.zeros((1, WORDS), np.float32), *sizes.caches()])
+    return stepping(path, context, sizes, resized, device=None)
+
+
+def stepping(path: Path, context: Context, sizes: Sizes, resized: bool, device: str | None) -> Step:
+    import pinnace
+
+    context.cpu.thread_num = 1
+    model = pinnace.Model()
+    model.build_from_file(str(path), pinnace.ModelType.ONNX, context)
+    if resized:
+        *front, size = CACHE
+        cache, ids = [*front, sizes.kept, size], [1, sizes.length]
+        model.resize(model.get_inputs(), [ids, ids, [1, sizes.kept], cache, cache])
+    inputs = [pinnace.Tensor(array, device=device) for array in sizes.small(0)]
+    outputs = [np.zeros((1, WORDS), np.float32), *sizes.caches()]
+    logits, *buffers = [pinnace.Tensor(array, device=device) for array in outputs]
 
     def step(number: int) -> np.ndarray:
         for tensor, array in zip(inputs, sizes.small(number), strict=True):
@@ -166,15 +168,3 @@ def on_host(path: Path, sizes: Sizes, resized: bool) -> Step:
         return logits.get_data_to_numpy()
 
     return step
-
-
-def built(path: Path, context: object, sizes: Sizes, resized: bool):  # type: ignore[no-untyped-def]
-    import pinnace
-
-    model = pinnace.Model()
-    model.build_from_file(str(path), pinnace.ModelType.ONNX, context)
-    if resized:
-        *front, size = CACHE
-        cache, ids = [*front, sizes.kept, size], [1, sizes.length]
-        model.resize(model.get_inputs(), [ids, ids, [1, sizes.kept], cache, cache])
-    return model
