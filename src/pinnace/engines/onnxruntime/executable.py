@@ -124,37 +124,6 @@ class _OrtExecution:
         return results
 
 
-class _FreeExecution(_OrtExecution):
-    """Runs of a model with free shapes, whose results are written to arrays that a caller gives.
-
-    If their shapes are others, onnxruntime says so; then it runs again, and from then on nothing is bound.
-    """
-
-    def __init__(self, session: ort.InferenceSession, interface: Interface, state: State) -> None:
-        super().__init__(session, interface, state)
-        self._binding = session.io_binding()._iobinding
-        self._binds = True
-
-    def run(self, arrays: Sequence[Array], outputs: list[Array] | None = None) -> list[Array]:
-        if outputs is None or not self._binds:
-            return super().run(arrays)
-        binding = self._binding
-        try:
-            for name, array in zip(self._names, arrays, strict=True):
-                binding.bind_input(name, array)
-            for name, array in zip(self._fetch, outputs, strict=True):
-                binding.bind_ortvalue_output(name, _value_of(array, _HOST))
-            self._session.run_with_iobinding(binding, self._options)
-        except FAILURES:
-            results = super().run(arrays)
-            self._binds = False
-            return results
-        finally:
-            binding.clear_binding_inputs()
-            binding.clear_binding_outputs()
-        return outputs
-
-
 class _ValueExecution(_OrtExecution):
     """Runs with bfloat16, which onnxruntime supports in `OrtValue`s but not in arrays."""
 
@@ -164,13 +133,12 @@ class _ValueExecution(_OrtExecution):
         return [_as_array(ort.OrtValue(value)) for value in results]
 
 
-class _FixedExecution(_OrtExecution):
-    """Runs of a model with fixed shapes, whose inputs and outputs can be bound."""
+class _BindingExecution(_OrtExecution):
+    """Runs whose inputs and outputs are bound."""
 
     def __init__(self, session: ort.InferenceSession, interface: Interface, state: State) -> None:
         super().__init__(session, interface, state)
         self._binding = session.io_binding()._iobinding
-        self._results = [(p.shape, p.dtype.to_numpy()) for p in interface.outputs]
         self._misdeclared = False
 
     def _run_unbound(self, arrays: Sequence[Array], outputs: list[Array] | None) -> list[Array]:
@@ -183,8 +151,32 @@ class _FixedExecution(_OrtExecution):
         return results
 
 
-class _BoundExecution(_FixedExecution):
-    """Binds the caller's arrays.
+class _FreeExecution(_BindingExecution):
+    """Runs of a model with free shapes, whose results are written to arrays that a caller gives.
+
+    If their shapes are others, onnxruntime says so.
+    """
+
+    def run(self, arrays: Sequence[Array], outputs: list[Array] | None = None) -> list[Array]:
+        if outputs is None or self._misdeclared:
+            return super().run(arrays)
+        binding = self._binding
+        try:
+            for name, array in zip(self._names, arrays, strict=True):
+                binding.bind_input(name, array)
+            for name, array in zip(self._fetch, outputs, strict=True):
+                binding.bind_ortvalue_output(name, _value_of(array, _HOST))
+            self._session.run_with_iobinding(binding, self._options)
+        except FAILURES:
+            return self._run_unbound(arrays, None)
+        finally:
+            binding.clear_binding_inputs()
+            binding.clear_binding_outputs()
+        return outputs
+
+
+class _BoundExecution(_BindingExecution):
+    """Runs of a model with fixed shapes, which bind the caller's arrays.
 
     Arrays that the previous run bound are not bound again, which would take a microsecond each. They are held
     until others replace them.
@@ -194,7 +186,7 @@ class _BoundExecution(_FixedExecution):
         super().__init__(session, interface, state)
         self._read: list[Array | None] = [None] * len(self._names)
         self._written: list[Array] = []
-        self._memory = Results(self._results)
+        self._memory = Results([(p.shape, p.dtype.to_numpy()) for p in interface.outputs])
 
     def run(self, arrays: Sequence[Array], outputs: list[Array] | None = None) -> list[Array]:
         if self._misdeclared:
@@ -227,14 +219,14 @@ class _BoundExecution(_FixedExecution):
         return outputs
 
 
-class _CopyingExecution(_FixedExecution):
+class _CopyingExecution(_BindingExecution):
     """Copies tiny inputs and outputs to and from bound arrays, which takes a fifth of binding them."""
 
     def __init__(self, session: ort.InferenceSession, interface: Interface, state: State) -> None:
         super().__init__(session, interface, state)
         read = [np.zeros(p.shape, p.dtype.to_numpy()) for p in interface.inputs]
         self._read = [(array, array.shape, array.dtype) for array in read]
-        self._written = [np.zeros(shape, dtype) for shape, dtype in self._results]
+        self._written = [np.zeros(p.shape, p.dtype.to_numpy()) for p in interface.outputs]
         for name, array in zip(self._names, read, strict=True):
             self._binding.bind_input(name, array)
         for name, array in zip(self._fetch, self._written, strict=True):
