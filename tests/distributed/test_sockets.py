@@ -103,10 +103,10 @@ def test_array_of_an_unexpected_size_is_an_error():
 def test_lost_connection_names_the_rank():
     def leave(ranks, rank):
         if rank == 1:
-            for peer in ranks._all._peers.values():
-                peer.close()
+            for peer in ranks.everyone._peers.values():
+                peer._connection.close()
             return
-        ranks._all.barrier((0, 1))
+        ranks.everyone.barrier((0, 1))
 
     assert "rank 0 lost the other ranks (rank 1 closed the connection)" in str(in_ranks(2, leave)[0])
 

@@ -58,26 +58,25 @@ class Communicator(ABC):
     size: int
     watchdog: Watchdog
     name: str
+    everyone: Link
+    """A link whose group is the world."""
 
     @abstractmethod
     def link(self, groups: Sequence[Ranks]) -> Link:
         """Return a new link for these groups. All ranks must call it with the same ones in the same order."""
 
-    @abstractmethod
-    def all_gather(self, x: Array, out: Array) -> None:
-        """Give all ranks the vectors of all ranks."""
-
     def gather(self, text: str) -> list[str]:
         """Return the texts of all ranks, in order of rank."""
+        world = tuple(range(self.size))
         data = np.frombuffer(text.encode(), np.uint8)
         lengths = np.empty(self.size, np.int64)
-        self.all_gather(np.array([data.size], np.int64), lengths)
+        self.everyone.all_gather(world, np.array([data.size], np.int64), lengths)
         if not 0 <= int(lengths.min()) <= int(lengths.max()) <= _LONGEST:
             raise self.watchdog.broken("a rank sent too long a text in")
         padded = np.zeros(max(1, int(lengths.max())), np.uint8)
         padded[: data.size] = data
         rows = np.empty((self.size, padded.size), np.uint8)
-        self.all_gather(padded, rows)
+        self.everyone.all_gather(world, padded, rows)
         return [bytes(row[:n]).decode() for row, n in zip(rows, lengths.tolist(), strict=True)]
 
 

@@ -49,13 +49,11 @@ class Mpi(Communicator):
             self._mpi: Mpi4py = mpi
             self.name = " ".join(("MPI:", mpi.Get_library_version().split(",")[0]))
             self._world = mpi.COMM_WORLD.Dup()
+            self.everyone = self.link([tuple(range(self.size))])
         finally:
             self.watchdog.unlink()
         atexit.register(self._leave)
         self._report_when_ended()
-
-    def all_gather(self, x: Array, out: Array) -> None:
-        _wait(lambda: self._world.Iallgather(x, out), self._mpi, self.watchdog, range(self.size))
 
     def link(self, groups: Sequence[Ranks]) -> Link:
         made: dict[Ranks, Mpi4py] = {}
@@ -132,14 +130,10 @@ class _MpiLink:
         self._run(group, lambda: self._groups[group].Ibarrier())
 
     def _run(self, group: Ranks, start: Callable[[], Mpi4py]) -> None:
-        _wait(start, self._mpi, self._watchdog, group)
-
-
-def _wait(start: Callable[[], Mpi4py], mpi: Mpi4py, watchdog: Watchdog, ranks: Sequence[int]) -> None:
-    try:
-        watchdog.wait(start().Test, ranks)
-    except mpi.Exception as error:
-        raise watchdog.lost(error) from None
+        try:
+            self._watchdog.wait(start().Test, group)
+        except self._mpi.Exception as error:
+            raise self._watchdog.lost(error) from None
 
 
 def _table() -> Path:

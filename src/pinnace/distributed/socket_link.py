@@ -63,9 +63,6 @@ class Peer:
             except (BrokenPipeError, ConnectionResetError):
                 raise self._closed() from None
 
-    def close(self) -> None:
-        self._connection.close()
-
     def _send(self) -> None:
         while self._to_send:
             count = self._connection.sendmsg(self._to_send[:16])

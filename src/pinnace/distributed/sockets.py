@@ -23,7 +23,6 @@ from pinnace.distributed.rendezvous import Rendezvous
 from pinnace.distributed.socket_link import Peer, SocketLink
 from pinnace.distributed.watchdog import Watchdog, table_of
 from pinnace.errors import DistributedError
-from pinnace.types import Array
 
 _NO_TOKEN = bytes(16)
 _LONGEST = 1 << 28
@@ -47,13 +46,10 @@ class Sockets(Communicator):
         self.watchdog = Watchdog(table_of(answer["job"]), self.rank, self.size, seconds)
         try:
             weakref.finalize(self, self.watchdog.leave)  # a killed process does not leave
-            self._all = self._connected(listener, [port for _, port in answer["places"]])
-            self._all.barrier(tuple(range(self.size)))
+            self.everyone = self._connected(listener, [port for _, port in answer["places"]])
+            self.everyone.barrier(tuple(range(self.size)))
         finally:
             self.watchdog.unlink()
-
-    def all_gather(self, x: Array, out: Array) -> None:
-        self._all.all_gather(tuple(range(self.size)), x, out)
 
     def link(self, groups: Sequence[Ranks]) -> Link:
         """Open new connections to all ranks, so that links do not interfere."""
