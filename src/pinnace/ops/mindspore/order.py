@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 import numpy as np
 import onnx_ir as ir
@@ -224,39 +225,19 @@ def _log_sum_exp(op: Builder, x: Tensor, y: Tensor) -> Value:
 
 
 _Combine = Callable[[Builder, Tensor, Tensor], Tensor]
-_BY_SLICES = 64
-"""Slices from which on a graph with nodes for each of them takes long to build, and in the end is refused."""
 
 
 def _folded(
     op: Builder, x: Tensor, axis: int, exclusive: bool, reverse: bool, combine: _Combine, neutral: float
 ) -> Tensor:
-    """Each slice with those before it: slice by slice, in a Loop where they are many or not known."""
-    size = op.dim(x, axis)
-    if not isinstance(size, int) or size > _BY_SLICES:
-        return _folded_free(op, x, axis, exclusive, reverse, combine, neutral)
-    if size < 2 and not exclusive:
-        return x
-    parts = list(op.ops("Split", size, x, [1] * size, axis=axis)) if size > 1 else [x]
-    if reverse:
-        parts.reverse()
-    if exclusive:
-        parts = [op.Expand(op.like(neutral, x), op.Shape(parts[0])), *parts[:-1]]
-    for i in range(1, size):
-        parts[i] = combine(op, parts[i - 1], parts[i])
-    if reverse:
-        parts.reverse()
-    return op.Concat(*parts, axis=axis)
+    """Each slice with those before it."""
 
-
-def _folded_free(
-    op: Builder, x: Tensor, axis: int, exclusive: bool, reverse: bool, combine: _Combine, neutral: float
-) -> Tensor:
     def turned(t: Tensor) -> Tensor:
         return op.Slice(t, [-1], [int(np.iinfo(np.int64).min)], [axis], [-1]) if reverse else t
 
-    def join(earlier: Sequence[Tensor], later: Sequence[Tensor], there: Tensor) -> Sequence[Tensor]:
-        return [combine(op, op.Where(there, earlier[0], op.like(neutral, x)), later[0])]
+    def join(earlier: Sequence[Tensor], later: Sequence[Tensor], there: Tensor | None) -> Sequence[Tensor]:
+        before = earlier[0] if there is None else op.Where(there, earlier[0], op.like(neutral, x))
+        return [combine(op, before, later[0])]
 
     start = turned(x)
     if exclusive:
@@ -266,47 +247,39 @@ def _folded_free(
     return turned(running(op, [start], axis, join)[0])
 
 
-def _running_best_free(op: Builder, better: str, x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    def join(earlier: Sequence[Tensor], later: Sequence[Tensor], there: Tensor) -> Sequence[Tensor]:
+def _running_best(op: Builder, better: str, x: Tensor, axis: int) -> tuple[Tensor, ...]:
+    """The best so far along a dimension, and where it was last seen."""
+
+    def join(earlier: Sequence[Tensor], later: Sequence[Tensor], there: Tensor | None) -> Sequence[Tensor]:
         newer = op.op(better, later[0], earlier[0])
-        kept = op.Or(newer, op.Not(there))
+        kept = newer if there is None else op.Or(newer, op.Not(there))
         return [op.Where(kept, new, old) for old, new in zip(earlier, later, strict=True)]
 
-    size = op.Squeeze(op.Shape(x, start=axis, end=axis + 1 or None), [0])
-    numbers = counting(op, size)
-    column = along(op, numbers, op.axis(axis, x), op.rank(x))
-    places = op.Expand(column, op.Shape(x))
-    best, place = running(op, [x, places], axis, join)
-    return best, place
+    column = along(op, counting(op, op.dim(x, axis)), op.axis(axis, x), op.rank(x))
+    return running(op, [x, op.Expand(column, op.Shape(x))], axis, join)
 
 
-def _running_best(op: Builder, better: str, x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    """The best so far along a dimension, and where it was last seen: slice by slice."""
-    size = op.dim(x, axis)
-    if not isinstance(size, int):
-        return _running_best_free(op, better, x, axis)
-    parts = list(op.ops("Split", size, x, [1] * size, axis=axis)) if size > 1 else [x]
-    best, place = parts[0], op.Expand(op.constant(0, np.int64), op.Shape(parts[0]))
-    bests, places = [best], [place]
-    for i, part in enumerate(parts[1:], 1):
-        taken = op.op(better, part, best)
-        best = op.Where(taken, part, best)
-        place = op.Where(taken, op.constant(i, np.int64), place)
-        bests.append(best)
-        places.append(place)
-    return op.Concat(*bests, axis=axis), op.Concat(*places, axis=axis)
-
-
-Join = Callable[[Sequence[Tensor], Sequence[Tensor], Tensor], Sequence[Tensor]]
-"""The result over two neighboring stretches, of the earlier, the later, and where there is an earlier."""
+_BY_SLICES = 64
+"""Slices from which on a graph with nodes for each of them takes long to build, and in the end is refused."""
+Join = Callable[[Sequence[Tensor], Sequence[Tensor], Tensor | None], Sequence[Tensor]]
+"""The result over two neighboring stretches, of both, and where there is an earlier: None is everywhere."""
 
 
 def running(op: Builder, first: Sequence[Tensor], axis: int, join: Join) -> tuple[Tensor, ...]:
-    """The results over all places up to each one, of what each place holds by itself."""
+    """The results over all places up to each one, of what each place holds by itself.
+
+    They come slice by slice, and by a Loop where these are many or not known.
+    """
     axis = op.axis(axis, first[0])
-    size = op.Squeeze(op.Shape(first[0], start=axis, end=axis + 1), [0])
+    size = op.dim(first[0], axis)
+    if size in (0, 1):
+        return tuple(first)
+    if isinstance(size, int) and size <= _BY_SLICES:
+        apart = zip(*(op.ops("Split", size, t, [1] * size, axis=axis) for t in first), strict=True)
+        slices = list(accumulate(apart, lambda earlier, later: tuple(join(earlier, later, None))))
+        return tuple(op.Concat(*parts, axis=axis) for parts in zip(*slices, strict=True))
     places = counting(op, size)
-    log = op.Log(op.cast(size, ir.DataType.FLOAT)) / float(np.log(2))
+    log = op.Log(op.cast(op.tensor(size), ir.DataType.FLOAT)) / float(np.log(2))
     turns = op.cast(op.Ceil(log), INT64) + 1  # one more: logarithms are rounded
     shape = [-1 if i == axis else 1 for i in range(op.rank(first[0]))]
 
