@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
+
+_MOST_PLACES = 1 << 14
+"""Places of a window, each of which is a node: 128 x 128."""
+_END = int(np.iinfo(np.int64).max)
 
 
 class Windows(NamedTuple):
@@ -64,6 +70,20 @@ def same_pads(size: Sequence[int], reach: Sequence[int], strides: Sequence[int],
     """Return the padding for a window at each stride that begins in the image, as SAME wants it."""
     along = zip(size, reach, strides, strict=True)
     return shared([max((-(-n // s) - 1) * s + r - n, 0) for n, r, s in along], padding)
+
+
+def elements(
+    b: Builder, x: ir.Value, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> Iterator[tuple[list[int], ir.Value]]:
+    """Yield the places in a window over the last dimensions, each with the elements there of all windows."""
+    if math.prod(kernel) > _MOST_PLACES:
+        raise Unsupported(f"has windows of {list(kernel)}, and {_MOST_PLACES} places are the most")
+    axes = list(range(-len(kernel), 0))
+    for place in map(list, np.ndindex(*kernel)):
+        starts = [p * d for p, d in zip(place, dilations, strict=True)]
+        # Counted from the end of the image, which may be free.
+        ends = [start - (k - 1) * d or _END for start, k, d in zip(starts, kernel, dilations, strict=True)]
+        yield place, b.op("Slice", x, starts, ends, axes, list(strides))
 
 
 def overhang(length: int, reach: int, stride: int, before: int, after: int) -> int:

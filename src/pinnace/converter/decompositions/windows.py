@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from itertools import product
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +13,7 @@ from pinnace.converter.decompositions.places import FAR
 from pinnace.converter.rules import operators
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
-from pinnace.graph.windows import overhang, reach, same_pads, shared
+from pinnace.graph.windows import elements, overhang, reach, same_pads, shared
 from pinnace.ops.mindspore.math import is_float
 from pinnace.ops.mindspore.pool import above_zero
 from pinnace.ops.table import Arguments, Ints, Tensor
@@ -254,22 +253,12 @@ def _unpadded(op: Builder, op_type: str, x: Tensor, over: Windows) -> Tensor:
     """A pool that pads nothing; of windows with gaps, or over many dimensions, from slices."""
     kernel, strides = over.kernel_shape, over.strides
     if max(over.dilations) > 1 or len(kernel) > 2 or not is_float(op, x):
-        parts = list(_elements(op, x, over))
+        parts = [part for _, part in elements(op, x, kernel, strides, over.dilations)]
         return op.Max(*parts) if op_type == "MaxPool" else op.Sum(*parts) / len(parts)
     if len(kernel) == 2:
         return op.op(op_type, x, kernel_shape=kernel, strides=strides)
     y = op.op(op_type, op.Unsqueeze(x, [2]), kernel_shape=(1, *kernel), strides=(1, *strides))
     return op.Squeeze(y, [2])
-
-
-def _elements(op: Builder, x: Tensor, over: Windows) -> Iterator[Tensor]:
-    """Yield for each place in a window the elements of all windows."""
-    lengths, kernel = _lengths(op, x), over.kernel_shape
-    for place in product(*map(range, kernel)):
-        starts = [p * d for p, d in zip(place, over.dilations, strict=True)]
-        rest = [(k - 1 - p) * d for k, p, d in zip(kernel, place, over.dilations, strict=True)]
-        ends = [n - r for n, r in zip(lengths, rest, strict=True)]
-        yield op.Slice(x, starts, ends, list(range(2, 2 + len(kernel))), list(over.strides))
 
 
 def MaxUnpool(op: Builder, x: Tensor, places: Tensor, *, given: Windows) -> Tensor:

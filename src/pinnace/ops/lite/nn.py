@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported, room
-from pinnace.graph.windows import reach
+from pinnace.graph.windows import elements, reach
 from pinnace.ops.layout import channel_axis, channels_back, channels_first, permuted
 from pinnace.ops.lite.math import activated, lite, lite_formulas, lites
 from pinnace.ops.mindspore.conv import reached
@@ -271,18 +270,13 @@ def adder(
         raise Unsupported(f"has group {kernel.group} and pad_mode {pad_mode}, and 1 and {_PAD} are supported")
     top, bottom, left, right = pad_list if pad_mode == _PAD and pad_list else (0, 0, 0, 0)
     around = op.Pad(channels_first(op, x), [0, 0, top, left, 0, 0, bottom, right])
-    sizes = op.static_shape(around)[2:]
-    spans = [d * (k - 1) for k, d in zip(kernel_size, dilation, strict=True)]
     weights = channels_first(op, weight)
     if op.static_shape(weights)[2:] != tuple(kernel_size):
         raise Unsupported(f"has kernel_size {list(kernel_size)}, and a weight of {op.static_shape(weight)}")
     total: Value = None
-    for row, column in itertools.product(range(kernel_size[0]), range(kernel_size[1])):
-        start = [row * dilation[0], column * dilation[1]]
-        stop = [s + size - span for s, size, span in zip(start, sizes, spans, strict=True)]
-        seen = op.Unsqueeze(op.Slice(around, start, stop, [2, 3], list(stride)), [1])
+    for (row, column), seen in elements(op, around, kernel_size, stride, dilation):
         own = op.Slice(weights, [row, column], [row + 1, column + 1], [2, 3])
-        distance = op.ReduceSum(op.Abs(seen - own), [2], keepdims=0)
+        distance = op.ReduceSum(op.Abs(op.Unsqueeze(seen, [1]) - own), [2], keepdims=0)
         total = distance if total is None else total + distance
     y = -total
     if bias is not None:

@@ -3,37 +3,40 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported, room, span
-from pinnace.graph.windows import reach, same_pads
+from pinnace.graph.windows import elements, reach, same_pads
 from pinnace.ops import binding
-from pinnace.ops.mindspore.array import END, counting, padded
+from pinnace.ops.mindspore.array import counting, padded
 from pinnace.ops.mindspore.conv import edges, layout_of, pad_mode_of, spatial
 from pinnace.ops.mindspore.pool import with_indices
 from pinnace.ops.table import Arguments, Ints, Tensor, primitive, primitives
 from pinnace.ops.values import DOUBLE, INT64, Value
 from pinnace.program import Layout
 
-_MOST_PLACES = 1 << 14
-"""Places of a window, each of which is a node: 128 x 128."""
 
-
-def _windows(
-    op: Builder, x: Tensor, kernel: Sequence[int], steps: Sequence[int], holes: Sequence[int]
-) -> Iterator[tuple[tuple[int, ...], Tensor]]:
-    """The elements in each place of all windows of images (..., h, w), as (..., down, across)."""
-    if kernel[0] * kernel[1] > _MOST_PLACES:
-        raise Unsupported(f"has windows of {list(kernel)}, and {_MOST_PLACES} places are the most")
-    for place in np.ndindex(*kernel):
-        starts = [int(p) * hole for p, hole in zip(place, holes, strict=True)]
-        # Counted from the end of the image, which may be free.
-        ends = [start - (k - 1) * hole or END for start, k, hole in zip(starts, kernel, holes, strict=True)]
-        yield place, op.Slice(x, starts, ends, [-2, -1], list(steps))
+def _same_padded(
+    op: Builder,
+    x: Tensor,
+    mode: str,
+    kernel: Sequence[int],
+    steps: Sequence[int],
+    holes: Sequence[int],
+    fill: float,
+) -> Tensor:
+    """An image with the padding of SAME or VALID."""
+    word = pad_mode_of(mode)
+    if word == "valid":
+        return x
+    if word != "same":
+        raise Unsupported(f"has the padding {mode!r}, which is not supported")
+    pads = same_pads(op.static_shape(x)[2:], reach(kernel, holes), steps, "SAME_UPPER")
+    return padded(op, x, [(0, 0), (0, 0), *zip(pads[:2], pads[2:], strict=True)], "constant", fill)
 
 
 @primitive("ExtractImagePatches")
@@ -41,13 +44,8 @@ def extract_image_patches(
     op: Builder, x: Tensor, ksizes: Ints, strides: Ints, rates: Ints, padding: str = "VALID"
 ) -> Value:
     kernel, steps, holes = (spatial(v, 2) for v in (ksizes, strides, rates))
-    mode = pad_mode_of(padding)
-    if mode == "same":
-        pads = same_pads(op.static_shape(x)[2:], reach(kernel, holes), steps, "SAME_UPPER")
-        x = padded(op, x, [(0, 0), (0, 0), *zip(pads[:2], pads[2:], strict=True)], "constant", 0.0)
-    elif mode != "valid":
-        raise Unsupported(f"has the padding {padding!r}, which is not supported")
-    return op.Concat(*(part for _, part in _windows(op, x, kernel, steps, holes)), axis=1)
+    x = _same_padded(op, x, padding, kernel, steps, holes, 0.0)
+    return op.Concat(*(part for _, part in elements(op, x, kernel, steps, holes)), axis=1)
 
 
 @primitive("Dilation2D")
@@ -62,14 +60,9 @@ def dilation_2d(
 ) -> Value:
     """Slice for each place of the windows, plus its number of the filter; Max."""
     kernel, steps, holes = op.static_shape(filter)[1:], spatial(stride, 2), spatial(dilation, 2)
-    mode = pad_mode_of(pad_mode)
-    if mode == "same":
-        pads = same_pads(op.static_shape(x)[2:], reach(kernel, holes), steps, "SAME_UPPER")
-        x = padded(op, x, [(0, 0), (0, 0), *zip(pads[:2], pads[2:], strict=True)], "constant", -math.inf)
-    elif mode != "valid":
-        raise Unsupported(f"has the padding {pad_mode!r}, which is not supported")
+    x = _same_padded(op, x, pad_mode, kernel, steps, holes, -math.inf)
     parts = []
-    for (row, column), part in _windows(op, x, kernel, steps, holes):
+    for (row, column), part in elements(op, x, kernel, steps, holes):
         parts.append(part + op.Slice(filter, [row, column], [row + 1, column + 1], [1, 2]))
     return op.Max(*parts)
 
@@ -94,7 +87,7 @@ def im2col(op: Builder, flat: bool, x: Tensor, *, window: _Columns) -> Value:
         after[i] += out if 0 < out < steps[i] else 0
     image = padded(op, x, [(0, 0), (0, 0), *zip(before, after, strict=True)], "constant", 0.0)
     image = op.Unsqueeze(image, [2])
-    found = op.Concat(*(part for _, part in _windows(op, image, kernel, steps, holes)), axis=2)
+    found = op.Concat(*(part for _, part in elements(op, image, kernel, steps, holes)), axis=2)
     places = int(np.prod(kernel))
     batch, channels, height, width = (op.dim(found, i) for i in (0, 1, 3, 4))
     known = isinstance(height, int) and isinstance(width, int)
