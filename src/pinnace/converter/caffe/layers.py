@@ -285,39 +285,6 @@ def Embed(b: Builder, layer: Layer) -> ir.Value:
     return b.op("Add", y, layer.weight(b, 1, [out])) if p.get("bias_term", True) else y
 
 
-def Threshold(b: Builder, layer: Layer) -> ir.Value:
-    above = b.op("Greater", layer.x, layer.parameters.get("threshold", 0.0))
-    return b.cast(above, ir.DataType.FLOAT)
-
-
-def Split(b: Builder, layer: Layer) -> Sequence[ir.Value]:
-    return [b.op("Identity", layer.x) for _ in range(layer.tops)]
-
-
-def ELU(b: Builder, layer: Layer) -> ir.Value:
-    return b.op("Elu", layer.x, alpha=layer.parameters.get("alpha", 1.0))
-
-
-def Permute(b: Builder, layer: Layer) -> ir.Value:
-    return b.transpose(layer.x, layer.parameters.all("order", int))
-
-
-def ReLU6(b: Builder, layer: Layer) -> ir.Value:
-    return b.op("Clip", layer.x, 0.0, 6.0)
-
-
-def Silence(b: Builder, layer: Layer) -> Sequence[ir.Value]:
-    return ()
-
-
-def Softmax(b: Builder, layer: Layer) -> ir.Value:
-    return b.op("Softmax", layer.x, axis=layer.parameters.get("axis", 1))
-
-
-def Swish(b: Builder, layer: Layer) -> ir.Value:
-    return b.op("Mul", layer.x, b.op("Sigmoid", layer.x))
-
-
 _OPERATORS = {
     "AbsVal": "Abs",
     "BNLL": "Softplus",
@@ -333,4 +300,16 @@ _RULES |= dict.fromkeys(
     ("ConvolutionDepthwise", "Deconvolution", "DepthwiseConvolution"), windows.Convolution
 )
 _RULES["Bias"] = Scale
+_RULES |= {
+    "ELU": lambda b, layer: b.op("Elu", layer.x, alpha=layer.parameters.get("alpha", 1.0)),
+    "Permute": lambda b, layer: b.transpose(layer.x, layer.parameters.all("order", int)),
+    "ReLU6": lambda b, layer: b.op("Clip", layer.x, 0.0, 6.0),
+    "Silence": lambda b, layer: (),
+    "Softmax": lambda b, layer: b.op("Softmax", layer.x, axis=layer.parameters.get("axis", 1)),
+    "Split": lambda b, layer: [b.op("Identity", layer.x) for _ in range(layer.tops)],
+    "Swish": lambda b, layer: b.op("Mul", layer.x, b.op("Sigmoid", layer.x)),
+    "Threshold": lambda b, layer: b.cast(
+        b.op("Greater", layer.x, layer.parameters.get("threshold", 0.0)), ir.DataType.FLOAT
+    ),
+}
 _OLD = {kind.lower(): kind for kind in (*_RULES, *_OPERATORS)}
