@@ -31,7 +31,7 @@ _ARCTANGENT = (
 _REDUCTIONS = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
 _MOST = 1 << 8
 """Elements that are written one by one."""
-_OF_ONE: Mapping[str, Callable[[Builder, Tensor], Value]] = {
+_FORMULAS: Mapping[str, Callable[..., Value]] = {
     "Sign": lambda op, x: op.cast(op.Greater(x, 0), op.dtype(x)) - op.cast(op.Less(x, 0), op.dtype(x)),
     "IsNaN": lambda op, x: op.Not(op.Equal(x, x)),
     "Tan": lambda op, x: op.Sin(x) / op.Cos(x),
@@ -44,12 +44,16 @@ _OF_ONE: Mapping[str, Callable[[Builder, Tensor], Value]] = {
     "Asin": lambda op, x: _arctangent(op, x / op.Sqrt(1.0 - x * x)),
     "Acos": lambda op, x: np.pi / 2 - _arctangent(op, x / op.Sqrt(1.0 - x * x)),
     "BitwiseNot": lambda op, x: _from_bits(op, 1 - _bits(op, x), x),
+    "BitwiseAnd": lambda op, a, b: _from_bits(op, _bits(op, a) * _bits(op, b), a),
+    "BitwiseOr": lambda op, a, b: _from_bits(op, op.Max(_bits(op, a), _bits(op, b)), a),
+    "BitwiseXor": lambda op, a, b: _from_bits(op, op.Abs(_bits(op, a) - _bits(op, b)), a),
+    "Xor": lambda op, a, b: op.Or(op.And(a, op.Not(b)), op.And(b, op.Not(a))),
 }
 
 
-@operators(only=Dialect.LITE, **_OF_ONE)
-def _of_one(op: Builder, value: Callable[[Builder, Tensor], Value], x: Tensor) -> Value:
-    return value(op, x)
+@operators(only=Dialect.LITE, **_FORMULAS)
+def _of_operands(op: Builder, value: Callable[..., Value], *x: Tensor) -> Value:
+    return value(op, *x)
 
 
 @rule(Dialect.LITE)
@@ -59,11 +63,6 @@ def IsInf(op: Builder, x: Tensor, detect_negative: int = 1, detect_positive: int
     if not detect_positive and not detect_negative:
         return op.Greater(x, np.inf)
     return op.Equal(x, np.inf if detect_positive else -np.inf)
-
-
-@rule(Dialect.LITE)
-def Xor(op: Builder, a: Tensor, b: Tensor) -> Tensor:
-    return op.Or(op.And(a, op.Not(b)), op.And(b, op.Not(a)))
 
 
 @rule(Dialect.LITE)
@@ -79,21 +78,6 @@ def BitShift(op: Builder, x: Tensor, by: Tensor, direction: str) -> Tensor:
     within = op.And(op.GreaterOrEqual(by, 0), op.LessOrEqual(by, most))
     shrunk = op.cast(x, double) / op.Pow(two, op.cast(op.Where(within, by, most), double))
     return op.cast(op.Floor(shrunk), kind)
-
-
-@rule(Dialect.LITE)
-def BitwiseAnd(op: Builder, a: Tensor, b: Tensor) -> Tensor:
-    return _from_bits(op, _bits(op, a) * _bits(op, b), a)
-
-
-@rule(Dialect.LITE)
-def BitwiseOr(op: Builder, a: Tensor, b: Tensor) -> Tensor:
-    return _from_bits(op, op.Max(_bits(op, a), _bits(op, b)), a)
-
-
-@rule(Dialect.LITE)
-def BitwiseXor(op: Builder, a: Tensor, b: Tensor) -> Tensor:
-    return _from_bits(op, op.Abs(_bits(op, a) - _bits(op, b)), a)
 
 
 @rule(Dialect.LITE)
