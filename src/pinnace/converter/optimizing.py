@@ -26,6 +26,7 @@ from pinnace.graph.matching import attributes
 from pinnace.lowering.graph import cast_output, has_collectives
 from pinnace.quantization.operators import Operator, candidates, factors, put_in_place, scaled, weight_of
 from pinnace.types import Array
+from pinnace.weights.placed import lazy
 
 Optimize = Literal["none", "general", "gpu_oriented", "ascend_oriented"]
 
@@ -82,9 +83,8 @@ def _normalize(b: Editor, operator: Operator) -> None:
     assert tensor is not None
     assert factor is not None
     assert bias is not None
-    shape = ir.Shape(tensor.shape.numpy())
-    lazy = ir.LazyTensor(lambda: ir.Tensor(scaled(tensor.numpy(), factor)), tensor.dtype, shape)
-    y = b.op("Conv", node.inputs[0], b.weight(lazy), bias, **attributes(node))
+    weight = lazy(lambda: scaled(tensor.numpy(), factor), tensor.dtype, tensor.shape.numpy())
+    y = b.op("Conv", node.inputs[0], b.weight(weight), bias, **attributes(node))
     put_in_place(b, operator, y)
 
 

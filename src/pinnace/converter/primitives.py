@@ -12,9 +12,11 @@ from pinnace import program_structure as structure
 from pinnace.converter.finishing import Dequantized, finish, finish_integers, needed
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
+from pinnace.graph.shape_data import dims_of
 from pinnace.ops import signatures
 from pinnace.ops.values import Value
 from pinnace.program import NUMBERS, Dialect, Function, Input, Layout, Literal, Node, Quantized, TypeInfo
+from pinnace.weights.placed import lazy
 
 _SMALL = 256
 """Bytes up to which a tensor is a constant of the program and not a parameter."""
@@ -330,17 +332,13 @@ def _fits_half(tensor: ir.TensorProtocol) -> bool:
 
 def _in_half(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
     """A weight in float16, made when it is written."""
-    shape = ir.Shape(tensor.shape.numpy())
-    return ir.LazyTensor(
-        lambda: ir.Tensor(tensor.numpy().astype(np.float16)), ir.DataType.FLOAT16, shape, name=tensor.name
-    )
+    dims, half = tensor.shape.numpy(), ir.DataType.FLOAT16
+    return lazy(lambda: tensor.numpy().astype(np.float16), half, dims, tensor.name)
 
 
 def type_of(x: ir.Value) -> TypeInfo:
     assert x.dtype is not None
-    if x.shape is None:
-        return TypeInfo(x.dtype, None)
-    return TypeInfo(x.dtype, tuple(d if isinstance(d, int) else None for d in x.shape))
+    return TypeInfo(x.dtype, dims_of(x))
 
 
 def number_of(dtype: ir.DataType) -> int:

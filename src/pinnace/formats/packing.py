@@ -186,13 +186,6 @@ def quantized(rows: Sequence[Row], axis: int) -> Quantized | None:
     return Quantized(scale, tuple(int(row["zeroPoint"]) for row in rows), axis if len(rows) > 1 else None)
 
 
-def float32(name: str, shape: tuple[int, ...], values: Callable[[], Floats]) -> ir.TensorProtocol:
-    """Return a tensor whose values are computed on access."""
-    return ir.LazyTensor(
-        lambda: ir.Tensor(values(), name=name), ir.DataType.FLOAT, ir.Shape(shape), name=name
-    )
-
-
 def _channel_shape(
     shape: tuple[int, ...], axis: int, count: int, error: Callable[[str], ModelFormatError]
 ) -> list[int]:

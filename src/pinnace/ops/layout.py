@@ -15,7 +15,7 @@ import onnx_ir as ir
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.program import Layout
-from pinnace.weights.placed import PlacedTensor
+from pinnace.weights.placed import PlacedTensor, lazy
 
 
 def permuted(op: Builder, x: ir.Value, perm: tuple[int, ...]) -> ir.Value:
@@ -72,14 +72,7 @@ def reshaped_weight(op: Builder, tensor: ir.TensorProtocol, dims: tuple[int, ...
                 base_dir=tensor.base_dir,
             )
         )
-    return op.weight(
-        ir.LazyTensor(
-            lambda: ir.Tensor(tensor.numpy().reshape(dims), dtype=tensor.dtype, name=name),
-            tensor.dtype,
-            ir.Shape(dims),
-            name=name,
-        )
-    )
+    return op.weight(lazy(lambda: tensor.numpy().reshape(dims), tensor.dtype, dims, name))
 
 
 def _is_weight(x: ir.Value | None) -> bool:
@@ -104,11 +97,9 @@ def _turned_weight(op: Builder, integers: ir.Value, perm: tuple[int, ...]) -> ir
 
 def reordered_weight(tensor: ir.TensorProtocol, perm: tuple[int, ...]) -> ir.LazyTensor:
     dims = tensor.shape.numpy()
-    return ir.LazyTensor(
-        lambda: ir.Tensor(np.ascontiguousarray(tensor.numpy().transpose(perm)), dtype=tensor.dtype),
-        tensor.dtype,
-        ir.Shape([dims[p] for p in perm]),
-        name=tensor.name,
+    turned = [dims[p] for p in perm]
+    return lazy(
+        lambda: np.ascontiguousarray(tensor.numpy().transpose(perm)), tensor.dtype, turned, tensor.name
     )
 
 

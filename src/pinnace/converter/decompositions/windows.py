@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-import onnx_ir as ir
 
 from pinnace.converter.decompositions.places import FAR
 from pinnace.converter.rules import operators
@@ -18,6 +17,7 @@ from pinnace.ops.mindspore.math import is_float
 from pinnace.ops.mindspore.pool import above_zero
 from pinnace.ops.table import Arguments, Ints, Tensor
 from pinnace.ops.values import Value
+from pinnace.weights.placed import lazy
 
 
 class Windows(Arguments):
@@ -126,11 +126,9 @@ def _at_depth(op: Builder, weight: Tensor, i: int) -> Tensor:
     tensor = weight.const_value
     if tensor is None:
         return op.Gather(weight, op.constant(i, np.int64), axis=2)
-    dims = tensor.shape.numpy()
-    part = ir.LazyTensor(
-        lambda: ir.Tensor(np.ascontiguousarray(tensor.numpy()[:, :, i])),
-        tensor.dtype,
-        ir.Shape((*dims[:2], *dims[3:])),
+    outputs, inputs, _, *sizes = tensor.shape.numpy()
+    part = lazy(
+        lambda: np.ascontiguousarray(tensor.numpy()[:, :, i]), tensor.dtype, (outputs, inputs, *sizes)
     )
     return op.weight(part)
 

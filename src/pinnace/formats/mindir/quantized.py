@@ -19,6 +19,7 @@ from pinnace.formats.messages import Proto
 from pinnace.formats.mindir.schema import number_of
 from pinnace.program import Layout, Node, Quantized
 from pinnace.program_structure import quantized_axis
+from pinnace.weights.placed import lazy
 
 _LISTS = {
     "scale": "scale_list",
@@ -100,7 +101,7 @@ def unpacked(
     kind = _KINDS.get(tensor.compression_type, f"type {tensor.compression_type}")
     pack = packing.of(kind if _packed(tensor) else "NONE", shape, dtype, _rows(tensor), use.axis or 0, error)
     budget.take(pack)
-    return packing.float32(raw.name or "", shape, lambda: pack.unpack(np.asarray(raw.numpy())))
+    return lazy(lambda: pack.unpack(np.asarray(raw.numpy())), ir.DataType.FLOAT, shape, raw.name or "")
 
 
 def is_stored(tensor: Proto, use: packing.Use) -> bool:

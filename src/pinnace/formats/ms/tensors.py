@@ -18,6 +18,7 @@ from pinnace.formats.ms import schema
 from pinnace.formats.ms.flatbuffer import Table
 from pinnace.formats.ms.schema import Span
 from pinnace.program import DTYPES, Quantized, TypeInfo
+from pinnace.weights.placed import lazy
 from pinnace.weights.source import Source, check_shape
 
 
@@ -50,14 +51,14 @@ def constant(
     if pack is not None:
         budget.take(pack)
         raw = _stored(source, name, ir.DataType.UINT8, (_length(span, outside),), span, outside)
-        return packing.float32(name, shape, lambda: pack.unpack(raw.numpy()))
+        return lazy(lambda: pack.unpack(raw.numpy()), ir.DataType.FLOAT, shape, name)
     size = math.prod(shape) * dtype.itemsize
     if not outside and span.length != size:
         what = f"{name!r} is {dtype.name}{list(shape)}, {size} bytes, but the file has {span.length}"
         raise tensor.error("data", what)
     stored = _stored(source, name, dtype, shape, span, outside)
     if dtype is ir.DataType.FLOAT16 and use.in_float32:
-        return packing.float32(name, shape, lambda: stored.numpy().astype(np.float32))
+        return lazy(lambda: stored.numpy().astype(np.float32), ir.DataType.FLOAT, shape, name)
     return stored
 
 
