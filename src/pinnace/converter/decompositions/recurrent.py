@@ -14,6 +14,7 @@ import onnx_ir as ir
 from pinnace.converter.rules import operators
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
+from pinnace.ops.mindspore.array import repeated
 from pinnace.ops.table import Items, Tensor
 from pinnace.ops.values import Value
 
@@ -143,20 +144,13 @@ def _stepped(op: Builder, way: _Pass, seen: Tensor, state: _State, place: Tensor
 
 def _loop(op: Builder, way: _Pass, state: _State, count: Tensor) -> tuple[Tensor, _State]:
     """Return what all steps give, and the state after the last, where they are many or only the run knows."""
-    number, going = (
-        ir.Value(name=op.fresh(), type=ir.TensorType(t), shape=ir.Shape([]))
-        for t in (ir.DataType.INT64, ir.DataType.BOOL)
-    )
-    inner = tuple(ir.Value(name=op.fresh(), type=s.type, shape=ir.Shape(op.shape(s))) for s in state)
-    with op.scope() as nodes:
+
+    def turn(number: Tensor, inner: Sequence[Tensor]) -> Sequence[Tensor]:
         place = count - 1 - number if way.backwards else op.Identity(number)
-        part = op.Gather(way.seen, place, axis=0)
-        output, after = _stepped(op, way, part, inner, place)
-        results = [op.Identity(x) for x in (going, *after, output)]
-    body = ir.Graph([number, going, *inner], results, nodes=nodes, name=op.fresh())
-    *last, rows = op.ops("Loop", len(state) + 1, count, op.constant(True), *state, body=body)
-    for final, first in zip(last, state, strict=True):
-        final.type, final.shape = first.type, first.shape
+        output, after = _stepped(op, way, op.Gather(way.seen, place, axis=0), tuple(inner), place)
+        return *after, output
+
+    *last, rows = repeated(op, count, state, turn)
     rows.type, rows.shape = state[0].type, ir.Shape([None, *op.shape(state[0])])
     return op.Slice(rows, [-1], [-1 << 40], [0], [-1]) if way.backwards else rows, tuple(last)
 

@@ -210,7 +210,10 @@ def repeated(
     first: Sequence[Tensor],
     turn: Callable[[Tensor, Sequence[Tensor]], Sequence[Tensor]],
 ) -> tuple[Tensor, ...]:
-    """Loop: `turn` takes the number of the turn and what is carried, and gives what is carried on."""
+    """Loop: `turn` takes the number of the turn and what is carried, and gives what is carried on.
+
+    What it gives beyond that is stacked, a row for each turn, after what is carried in the end.
+    """
     number, going = (
         ir.Value(name=op.fresh(), type=ir.TensorType(t), shape=ir.Shape([])) for t in (INT64, BOOL)
     )
@@ -219,11 +222,11 @@ def repeated(
     ]
     with op.scope() as nodes:
         results = [op.Identity(v) for v in (going, *turn(number, carried))]
-    for result, variable in zip(results, (going, *carried), strict=True):
+    for result, variable in zip(results, (going, *carried), strict=False):
         result.type, result.shape = variable.type, variable.shape
     body = ir.Graph([number, going, *carried], results, nodes=nodes, name=op.fresh())
-    finals = op.ops("Loop", len(first), count, op.constant(True), *first, body=body)
-    for final, variable in zip(finals, carried, strict=True):
+    finals = op.ops("Loop", len(results) - 1, count, op.constant(True), *first, body=body)
+    for final, variable in zip(finals, carried, strict=False):
         final.type, final.shape = variable.type, variable.shape
     return finals
 
