@@ -103,11 +103,8 @@ def _all_pads(op: Primitives, x: Tensor, pads: Tensor, axes: Value) -> Tensor:
     at, (count,), rank = known_ints(op, axes), op.static_shape(pads), op.rank(x)
     if at is None:
         raise Unsupported("has axes known only at run time, and Lite wants them in the file")
-    places = [count] * 2 * rank
-    for i, axis in enumerate(at or range(count // 2)):
-        places[axis % rank], places[axis % rank + rank] = i, i + count // 2
     known = op.Concat(in_int32(op, pads), [0], axis=0)
-    return op.Gather(known, places, 0)
+    return op.Gather(known, _both_sides(range(count), at or None, rank, count), 0)
 
 
 def _padded_image(op: Primitives, x: Tensor, both: Sequence[int], *fill: Tensor, **attributes: Any) -> Tensor:
@@ -120,10 +117,10 @@ def _padded_image(op: Primitives, x: Tensor, both: Sequence[int], *fill: Tensor,
     return nchw(op, op.PadFusion(nhwc(op, x), moved, *fill, **attributes))
 
 
-def _both_sides(pads: Ints, axes: Ints | None, rank: int) -> list[int]:
-    """Return the padding before each dimension, then after each."""
+def _both_sides(pads: Sequence[int], axes: Ints | None, rank: int, none: int = 0) -> list[int]:
+    """Return the padding before each dimension, then after each, `none` for those that have no axis."""
     count = len(pads) // 2
-    whole = [0] * 2 * rank
+    whole = [none] * 2 * rank
     for i, axis in enumerate(range(count) if axes is None else axes):
         whole[axis % rank], whole[axis % rank + rank] = pads[i], pads[i + count]
     return whole
