@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.converter.decompositions.places import only
 from pinnace.converter.decompositions.windows import Windows
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
@@ -125,6 +126,4 @@ def _beside(op: Builder, number: Tensor, x: Tensor, axis: int, block_size: int =
         )
     if op.static_shape(number) == (1,):
         return op.scalar(number)
-    dims = [1] * op.rank(x)
-    dims[axis] = -1
-    return op.Reshape(number, dims)
+    return op.reshape(number, only(op.rank(x), axis))

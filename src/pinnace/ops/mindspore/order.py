@@ -195,12 +195,13 @@ def _cum_prod(op: Builder, x: Tensor, axis: int, exclusive: bool = False, revers
 
 @primitive("CumSum")
 def _cum_sum(op: Builder, x: Tensor, axis: int, exclusive: bool = False, reverse: bool = False) -> Value:
-    return _cumulative(op, x, axis, op.result(x), exclusive, reverse)
+    at = op.constant(axis, np.int64)
+    return op.CumSum(op.cast(x, op.result(x)), at, exclusive=exclusive, reverse=reverse)
 
 
 @primitive("CumsumExt")
 def _cumsum_ext(op: Builder, x: Tensor, dim: int, dtype: Dtype | None = None) -> Value:
-    return _cumulative(op, x, dim, dtype or op.result(x))
+    return op.CumSum(op.cast(x, dtype or op.result(x)), op.constant(dim, np.int64))
 
 
 @primitive("CumulativeLogsumexp")
@@ -209,13 +210,6 @@ def _cumulative_logsumexp(
 ) -> Value:
     """The logarithm of a sum of two exponentials, of each slice and what is before it."""
     return _folded(op, x, axis, exclusive, reverse, _log_sum_exp, float(np.finfo(op.dtype(x).numpy()).min))
-
-
-def _cumulative(
-    op: Builder, x: Tensor, axis: int, dtype: Dtype, exclusive: bool = False, reverse: bool = False
-) -> Tensor:
-    """CumSum, in a type."""
-    return op.CumSum(op.cast(x, dtype), op.constant(axis, np.int64), exclusive=exclusive, reverse=reverse)
 
 
 def _log_sum_exp(op: Builder, x: Tensor, y: Tensor) -> Value:

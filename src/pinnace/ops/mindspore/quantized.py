@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
+from pinnace.ops.mindspore.array import along
 from pinnace.ops.mindspore.linalg import flipped
 from pinnace.ops.mindspore.math import is_integer
 from pinnace.ops.table import Arguments, Dtype, Tensor, primitive, primitives
@@ -27,12 +28,6 @@ def _nudged(op: Builder, x: Tensor, low: Tensor, high: Tensor, bits: int, narrow
     inside = op.Min(op.Max(x, bottom), top)
     steps = op.Floor((inside - bottom) / scale + 0.5)
     return steps * scale + bottom
-
-
-def _for_channels(op: Builder, bounds: Tensor, x: Tensor, axis: int) -> Tensor:
-    """A number for each channel, broadcast along the other dimensions."""
-    axis = op.axis(axis, x)
-    return op.reshape(bounds, [-1 if i == axis else 1 for i in range(op.rank(x))])
 
 
 @primitive("FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel")
@@ -66,7 +61,7 @@ def _fake_learned_scale_quant_per_layer(
 ) -> Value:
     if training and quant_delay > 0:
         return x
-    alpha = _for_channels(op, alpha, x, channel_axis) if per_channel else alpha
+    alpha = along(op, alpha, op.axis(channel_axis, x), op.rank(x)) if per_channel else alpha
     part = op.Max(op.Min(x / alpha, 1.0), 0.0 if neg_trunc else -1.0)
     steps = op.Floor(part * quant_max + 0.5)
     return steps / quant_max * alpha
@@ -91,7 +86,8 @@ def _fake_quant_per_layer(
         return x
     high = op.Max(-low, high) if symmetric else high
     low = -high if symmetric else low
-    low, high = [_for_channels(op, v, x, channel_axis) if per_channel else v for v in (low, high)]
+    if per_channel:
+        low, high = [along(op, v, op.axis(channel_axis, x), op.rank(x)) for v in (low, high)]
     return _nudged(op, x, low, high, num_bits, narrow_range)
 
 
