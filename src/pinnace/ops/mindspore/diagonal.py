@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported, room, span
 from pinnace.ops import binding
-from pinnace.ops.mindspore.array import as_declared, counting, filled
+from pinnace.ops.mindspore.array import as_declared, counting, filled, size
 from pinnace.ops.mindspore.math import beside
 from pinnace.ops.table import Ints, Tensor, primitive, primitives
 from pinnace.ops.values import INT32, INT64, Value
@@ -22,13 +22,8 @@ from pinnace.ops.values import INT32, INT64, Value
 def diag(op: Builder, x: Tensor) -> Value:
     sizes = op.dims(x)
     row = op.reshape(x, [1, -1])
-    known = op.shape(x)
-    if None in known:
-        places = op.Range(0, op.Size(x), 1)
-        same_place = op.Equal(places, op.Unsqueeze(places, [1]))
-    else:
-        count = math.prod(d for d in known if d is not None)
-        same_place = op.constant(np.eye(*room(count, count), dtype=np.bool_))
+    places = counting(op, size(op, x))
+    same_place = op.Equal(places, op.Unsqueeze(places, [1]))
     return op.reshape(op.Where(same_place, row, op.like(0, x)), [*sizes, *sizes])
 
 

@@ -38,12 +38,6 @@ def flipped(op: Builder, x: Tensor) -> Tensor:
     return op.transpose(x, [*range(last - 1), last, last - 1])
 
 
-def _free_pairs(op: Builder, count: Value) -> Value:
-    rows = counting(op, count)
-    pairs = op.NonZero(op.Less(op.Unsqueeze(rows, [1]), rows))
-    return [op.Gather(pairs, i) for i in (0, 1)]
-
-
 def _cross(op: Builder, factors: Value, place: int) -> Tensor:
     a, c = [op.ops("Split", 3, v, axis=place, num_outputs=3) for v in factors]
     return op.Concat(*[a[i] * c[j] - a[j] * c[i] for i, j in ((1, 2), (2, 0), (0, 1))], axis=place)
@@ -127,9 +121,9 @@ def _log_matrix_determinant(op: Builder, x: Tensor) -> Value:
 
 @primitive("Pdist")
 def _pdist(op: Builder, x: Tensor, p: float = 2.0) -> Value:
-    rows = op.shape(x)[-2]
-    fixed = [] if rows is None else [op.constant(v) for v in np.triu_indices(rows, 1)]
-    first, second = fixed or _free_pairs(op, op.dim(x, -2))
+    rows = counting(op, op.dim(x, -2))
+    pairs = op.NonZero(op.Less(op.Unsqueeze(rows, [1]), rows))
+    first, second = (op.Gather(pairs, i) for i in (0, 1))
     return norm(op, op.Gather(x, first, axis=-2) - op.Gather(x, second, axis=-2), p, [-1], False)
 
 
