@@ -171,7 +171,7 @@ def called(lowering: Callable[..., Any], node: ast.AST) -> Callable[..., Any] | 
         return None
     other = lowering.__globals__.get(node.id)
     ours = inspect.isfunction(other) and re.match(
-        r"pinnace\.ops\.(mindspore|lite|ascend)\.", other.__module__
+        r"pinnace\.(ops\.(mindspore|lite|ascend)\.|graph\.windows$)", other.__module__
     )
     return other if ours and other.__name__ not in ("beside", "floating", "is_float", "promoted") else None
 

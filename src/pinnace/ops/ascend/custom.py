@@ -99,10 +99,7 @@ def rms_norm(op: Builder, x: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> Va
     return norm.rms_norm(op, x, gamma, epsilon)
 
 
-@custom("AddRmsNorm")
-def add_rms_norm(op: Builder, x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> Value:
-    total = x1 + x2
-    return *rms_norm(op, total, gamma, epsilon), total
+custom("AddRmsNorm")(norm.add_rms_norm)
 
 
 @custom("SwiGlu")

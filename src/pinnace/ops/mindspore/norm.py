@@ -23,7 +23,7 @@ def _add_layer_norm_v2(
 
 
 @primitive("AddRmsNorm")
-def _add_rms_norm(op: Builder, x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float = 1e-06) -> Value:
+def add_rms_norm(op: Builder, x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float = 1e-06) -> Value:
     total = x1 + x2
     y, rstd = rms_norm(op, total, gamma, epsilon)
     return (y, rstd, total)
