@@ -181,11 +181,6 @@ def _layer_norm_fusion(
     return op.LayerNormalization(x, scale, bias, axis=begin_norm_axis, epsilon=epsilon)
 
 
-@lite("LpNormalization")
-def _lp_normalization(op: Builder, x: Tensor, *, axis: int = -1, p: int = 2) -> Value:
-    return op.LpNormalization(x, axis=axis, p=p)
-
-
 @lite("LRN", unused="norm_region")
 def _lrn(
     op: Builder, x: Tensor, depth_radius: int, bias: float = 1.0, alpha: float = 1.0, beta: float = 0.5
@@ -288,6 +283,7 @@ lite_formulas(
     {
         "BiasAdd": lambda op, x, bias: x + _aligned(op, bias, x, channel_axis(op, x)),
         "Dropout": lambda op, x: x,
+        "LpNormalization": lambda op, x, *, axis=-1, p=2: op.LpNormalization(x, axis=axis, p=p),
         "PReLUFusion": lambda op, x, slope: op.PRelu(
             x, _aligned(op, op.Reshape(slope, [-1]), x, channel_axis(op, x))
         ),

@@ -284,12 +284,12 @@ def _cholesky_solve(op: Builder, right: Tensor, factor: Tensor, upper: bool = Fa
     return solved(op, second, solved(op, first, right))
 
 
-@primitive("MatrixTriangularSolve")
-def _matrix_triangular_solve(
-    op: Builder, matrix: Tensor, rhs: Tensor, lower: bool = True, adjoint: bool = False
-) -> Value:
-    half = triangle(op, matrix, not lower)
-    return solved(op, flipped(op, half) if adjoint else half, rhs)
+def _solved_by_half(
+    op: Builder, matrix: Tensor, right: Tensor, upper: bool, turned: bool, unit: bool = False
+) -> Tensor:
+    """Trilu, and Gauss-Jordan elimination in a Loop."""
+    half = triangle(op, matrix, upper, unit)
+    return solved(op, flipped(op, half) if turned else half, right)
 
 
 @primitive("SolveTriangular")
@@ -298,26 +298,22 @@ def _solve_triangular(
 ) -> Value:
     """Trilu, and Gauss-Jordan elimination in a Loop; of integers in the result's type."""
     a, right = floating(op, a), floating(op, right)
-    half = triangle(op, a, not lower, unit_diagonal)
-    half = flipped(op, half) if trans else half
-    return (
-        solved(op, half, right)
-        if op.rank(right) == op.rank(a)
-        else op.Squeeze(solved(op, half, op.Unsqueeze(right, [-1])), [-1])
-    )
+    rows = right if op.rank(right) == op.rank(a) else op.Unsqueeze(right, [-1])
+    found = _solved_by_half(op, a, rows, not lower, bool(trans), unit_diagonal)
+    return found if rows is right else op.Squeeze(found, [-1])
 
 
-@primitive("TriangularSolve")
-def _triangular_solve(
-    op: Builder,
-    right: Tensor,
-    a: Tensor,
-    upper: bool = True,
-    transpose: bool = False,
-    unitriangular: bool = False,
-) -> Value:
-    half = triangle(op, a, upper, unitriangular)
-    return (solved(op, flipped(op, half) if transpose else half, right), a)
+formulas(
+    {
+        "MatrixTriangularSolve": lambda op, matrix, rhs, lower=True, adjoint=False: _solved_by_half(
+            op, matrix, rhs, not lower, adjoint
+        ),
+        "TriangularSolve": lambda op, right, a, upper=True, transpose=False, unitriangular=False: (
+            _solved_by_half(op, a, right, upper, transpose, unitriangular),
+            a,
+        ),
+    }
+)
 
 
 @primitive("MatrixPower")

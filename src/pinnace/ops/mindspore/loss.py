@@ -68,15 +68,6 @@ def _binary_cross_entropy(
     return reduced(op, _weighted(op, -value, weight), reduction)
 
 
-@primitive("KLDiv")
-def _kl_div(
-    op: Builder, x: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False
-) -> Value:
-    return reduced(
-        op, op.Exp(target) * (target - x) if log_target else xlogy(op, target, target) - target * x, reduction
-    )
-
-
 @primitive("KLDivLoss")
 def _kl_div_loss(op: Builder, logits: Tensor, labels: Tensor, reduction: str = "mean") -> Value:
     """The label times the difference of its Log and the input; 0 for labels that are not positive."""
@@ -202,6 +193,11 @@ def _triplet_margin_loss(
 
 formulas(
     {
+        "KLDiv": lambda op, x, target, reduction="mean", log_target=False: reduced(
+            op,
+            op.Exp(target) * (target - x) if log_target else xlogy(op, target, target) - target * x,
+            reduction,
+        ),
         "L1LossExt": lambda op, x, target, reduction="mean": reduced(op, _distance(op, x, target), reduction),
         "MSELossExt": lambda op, x, target, reduction="mean": reduced(
             op, squared_difference(op, *promoted(op, x, target)), reduction
