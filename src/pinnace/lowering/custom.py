@@ -42,7 +42,9 @@ def replace(model: ir.Model, name: str, changing: Container[int] = ()) -> None:
     Raises UnsupportedModelError with all that cannot be replaced.
     """
     _standardize_steps(model)
-    found = [node for node in nodes(model.graph) if _is_custom(node)]
+    found = [
+        node for node in nodes(model.graph) if not node.domain and node.op_type in (_CUSTOM, *_OWN_NODES)
+    ]
     if not found:
         return
     from pinnace.graph.inference import opset_of  # with the lowerings, which few ONNX models need
@@ -69,10 +71,6 @@ def _standardize_steps(model: ir.Model) -> None:
             of_bytes = integers is None or integers.dtype in _BYTES
             if opset >= (_STEPS_OF_BYTES if of_bytes else _STEPS_OF_ALL):
                 node.domain = ""
-
-
-def _is_custom(node: ir.Node) -> bool:
-    return not node.domain and (node.op_type == _CUSTOM or node.op_type in _OWN_NODES)
 
 
 def _type(node: ir.Node) -> str:

@@ -127,16 +127,13 @@ def _write_again(b: Editor, operator: Operator, inputs: Sequence[ir.Value | None
 
 def channels(node: ir.Node) -> int:
     """Return the axis of the channels of a node's weight that each have a scale."""
-    return 1 if node.op_type == "MatMul" or _untransposed(node) else 0
+    untransposed = node.op_type == "Gemm" and not node.attributes.get_int("transB", 0)
+    return 1 if node.op_type == "MatMul" or untransposed else 0
 
 
 def _summed_bits() -> int:
     """The bits of weights whose products with bytes this processor sums exactly."""
     return 7 if sums_of_bytes_overflow() else 8
-
-
-def _untransposed(node: ir.Node) -> bool:
-    return node.op_type == "Gemm" and not node.attributes.get_int("transB", 0)
 
 
 def _stepped(b: Editor, x: ir.Value, ends: tuple[float, float]) -> ir.Value:
