@@ -198,5 +198,5 @@ def test_crops_of_images(method, size):
 
 def test_levels_of_attention_must_be_known():
     one = np.zeros((1, 1, 1, 1), np.float32)
-    with pytest.raises(Unsupported, match="needs the sizes of the levels fixed"):
+    with pytest.raises(Unsupported, match="'shape' must be known before the run"):
         run("MultiScaleDeformableAttn", one, np.zeros((1, 2), np.int32), None, one, one)

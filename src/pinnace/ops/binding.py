@@ -66,6 +66,13 @@ def floats(b: Builder, value: Value) -> tuple[float, ...]:
     return _numbers(b, value, float, "floats")
 
 
+def pairs(b: Builder, value: Value) -> tuple[tuple[int, int], ...]:
+    """Pairs of ints: a matrix, or its rows, or all of them one after the other."""
+    rows = value if isinstance(value, tuple) else (value,)
+    numbers = [n for row in rows for n in ints(b, row)]
+    return tuple(zip(numbers[::2], numbers[1::2], strict=True))
+
+
 def dims(b: Builder, value: Value) -> tuple[int | ir.Value, ...]:
     """Ints and scalar tensors; a vector known only at run time is taken apart."""
     known = b.known(value)

@@ -13,6 +13,7 @@ what the lowering needs:
 * `Tensor`: an `onnx_ir.Value`; a Python scalar becomes a constant.
 * `int`, `float`, `bool`, `str`: known now; an argument known only at run time is refused by name.
 * `Ints`, `Floats`: a tuple of them known now; one number stands for a tuple of one.
+* `Pairs`: a tuple of pairs of ints, as of what is added before and after each dimension.
 * `Dims`: a tuple whose elements are ints or scalar tensors (a shape that may be dynamic).
 * `Tensors`: a tuple of tensors.
 * `Items`: a tuple of whatever it holds.
@@ -59,6 +60,7 @@ Tensor = ir.Value
 Tensors = tuple[ir.Value, ...]
 Ints = tuple[int, ...]
 Floats = tuple[float, ...]
+Pairs = tuple[tuple[int, int], ...]
 Dims = tuple[int | ir.Value, ...]
 Items = tuple[Value, ...]
 Dtype = ir.DataType
@@ -76,6 +78,7 @@ _CONVERT: dict[Any, Callable[[Builder, Value], Value]] = {
     str: binding.str_,
     Ints: binding.ints,
     Floats: binding.floats,
+    Pairs: binding.pairs,
     Dims: binding.dims,
     Items: binding.items,
     ir.DataType: binding.dtype_,

@@ -170,7 +170,7 @@ def pad(
 ) -> Value:
     """Pad, or Gather where the border is repeated too; paddings hold before and after for each dimension."""
     if padding_mode == _SYMMETRIC:
-        return mirrored(op, x, binding.ints(op, paddings))
+        return mirrored(op, x, binding.pairs(op, paddings))
     if padding_mode not in _PADDING:
         raise Unsupported(f"has padding_mode {padding_mode}, which is not supported")
     pairs = op.Reshape(op.cast(paddings, INT64), [-1, 2])

@@ -14,7 +14,7 @@ from pinnace.ops.lite.math import lite, lites
 from pinnace.ops.mindspore import boxes as mindspore
 from pinnace.ops.mindspore import image
 from pinnace.ops.mindspore.math import is_float
-from pinnace.ops.table import Floats, Ints, Lowering, Tensor
+from pinnace.ops.table import Floats, Ints, Lowering, Pairs, Tensor
 from pinnace.ops.values import FLOAT, INT64, Value
 from pinnace.program import Layout
 
@@ -75,8 +75,8 @@ def blocks(
     *,
     block_size: Ints = (),
     block_shape: Ints = (),
-    paddings: Value = (),
-    crops: Value = (),
+    paddings: Pairs = (),
+    crops: Pairs = (),
 ) -> Value:
     return channels_back(
         op, plain(op, channels_first(op, x), block_size or block_shape, paddings or crops), x

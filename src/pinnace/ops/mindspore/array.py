@@ -12,9 +12,8 @@ import onnx_ir as ir
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import span
-from pinnace.ops import binding
 from pinnace.ops.mindspore.math import beside, promoted
-from pinnace.ops.table import Dims, Dtype, Ints, Tensor, formulas, primitive, primitives
+from pinnace.ops.table import Dims, Dtype, Ints, Pairs, Tensor, formulas, primitive, primitives
 from pinnace.ops.values import BOOL, INT32, INT64, Value
 
 END = int(np.iinfo(np.int64).max)
@@ -281,10 +280,9 @@ def padded(
 
 
 @primitive("Pad")
-def pad(op: Builder, x: Tensor, paddings: Value) -> Value:
+def pad(op: Builder, x: Tensor, paddings: Pairs) -> Value:
     """Pad with zeros."""
-    rows = paddings if isinstance(paddings, tuple) else (paddings,)
-    return padded(op, x, _pairs([n for row in rows for n in binding.ints(op, row)]))
+    return padded(op, x, paddings)
 
 
 def _pairs(numbers: Sequence[int | Tensor]) -> list[_Pair]:
@@ -319,16 +317,15 @@ def _from_last(op: Builder, x: Tensor, pairs: Sequence[_Pair]) -> list[_Pair]:
 
 @primitive("MirrorPad")
 def mirror_pad(
-    op: Builder, x: Tensor, paddings: Value, mode: Literal["REFLECT", "SYMMETRIC"] = "REFLECT"
+    op: Builder, x: Tensor, paddings: Pairs, mode: Literal["REFLECT", "SYMMETRIC"] = "REFLECT"
 ) -> Value:
     """Pad, mode reflect; for SYMMETRIC Gather along each dimension."""
-    numbers = binding.ints(op, paddings)
-    return padded(op, x, _pairs(numbers), "reflect") if mode == "REFLECT" else mirrored(op, x, numbers)
+    return padded(op, x, paddings, "reflect") if mode == "REFLECT" else mirrored(op, x, paddings)
 
 
-def mirrored(op: Builder, x: Tensor, paddings: Ints) -> Tensor:
+def mirrored(op: Builder, x: Tensor, paddings: Pairs) -> Tensor:
     """Each dimension between its mirror images, the border included."""
-    for axis, (before, after) in enumerate(zip(paddings[::2], paddings[1::2], strict=True)):
+    for axis, (before, after) in enumerate(paddings):
         if before or after:
             size = op.static_shape(x)[axis]
             span(size + abs(before) + abs(after))

@@ -10,10 +10,9 @@ import numpy as np
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported, room, span
-from pinnace.ops import binding
 from pinnace.ops.mindspore.array import counting, repeated
 from pinnace.ops.mindspore.math import trunc
-from pinnace.ops.table import Floats, Ints, Tensor, Tensors, primitive
+from pinnace.ops.table import Floats, Ints, Pairs, Tensor, Tensors, primitive
 from pinnace.ops.values import BOOL, FLOAT, INT32, INT64, UINT8, Value
 
 
@@ -330,19 +329,13 @@ def _padded(op: Builder, x: Tensor, missing: Tensor) -> Tensor:
 
 @primitive("MultiScaleDeformableAttn", unused="offset")
 def multi_scale_deformable_attention(
-    op: Builder, value: Tensor, shape: Value, offset: Value, locations: Tensor, weight: Tensor
+    op: Builder, value: Tensor, shape: Pairs, offset: Value, locations: Tensor, weight: Tensor
 ) -> Value:
-    known = op.known(shape)
-    if known is None:
-        raise Unsupported("needs the sizes of the levels fixed")
-    is_array = isinstance(known, np.ndarray)
-    rows = known if is_array else [binding.ints(op, row) for row in binding.items(op, known)]
-    levels = np.asarray(rows, np.int64).reshape(-1, 2).tolist()
     batch, _, heads, width = op.static_shape(value)
     queries, points = op.dim(locations, 1), op.dim(locations, 4)
     grid = locations * 2.0 - 1.0
     start, total = 0, None
-    for level, (height, across) in enumerate(levels):
+    for level, (height, across) in enumerate(shape):
         span(height * across)
         end = start + height * across
         part = op.transpose(op.Slice(value, [start], [end], [1]), (0, 2, 3, 1))

@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported, room
-from pinnace.ops import binding
+from pinnace.ops.mindspore.array import padded
 from pinnace.ops.mindspore.conv import reached, window
-from pinnace.ops.table import Dims, Ints, Tensor, Tensors, formulas, primitive, primitives
+from pinnace.ops.table import Dims, Ints, Pairs, Tensor, Tensors, formulas, primitive, primitives
 from pinnace.ops.values import FLOAT, FLOAT16, Value
 
 _SAMPLING = {"0": "linear", "1": "nearest", "bilinear": "linear", "nearest": "nearest"}
@@ -171,12 +171,11 @@ def _as_grid(places: Tensor, length: int) -> Value:
 
 @primitive("SpaceToBatchND", "SpaceToBatch")
 def space_to_batch(
-    op: Builder, x: Tensor, block_shape: Ints = (), paddings: Value = (), *, block_size: int = 1
+    op: Builder, x: Tensor, block_shape: Ints = (), paddings: Pairs = (), *, block_size: int = 1
 ) -> Value:
-    blocks, sides = block_shape or (block_size, block_size), _pairs(op, paddings)
+    blocks = block_shape or (block_size, block_size)
     lead = op.rank(x) - len(blocks)
-    pads = [0] * lead + [before for before, _ in sides] + [0] * lead + [after for _, after in sides]
-    x = op.Pad(x, pads) if any(pads) else x
+    x = padded(op, x, [*[(0, 0)] * lead, *paddings]) if any(map(any, paddings)) else x
     batch, *dims = op.static_shape(x)
     apart = [n for size, k in zip(dims[lead - 1 :], blocks, strict=True) for n in (size // k, k)]
     apart = [batch, *dims[: lead - 1], *apart]
@@ -189,9 +188,9 @@ def space_to_batch(
 
 @primitive("BatchToSpaceND", "BatchToSpaceNDV2", "BatchToSpace")
 def batch_to_space(
-    op: Builder, x: Tensor, block_shape: Ints = (), crops: Value = (), *, block_size: int = 1
+    op: Builder, x: Tensor, block_shape: Ints = (), crops: Pairs = (), *, block_size: int = 1
 ) -> Value:
-    blocks, sides = block_shape or (block_size, block_size), _pairs(op, crops)
+    blocks = block_shape or (block_size, block_size)
     count, lead = len(blocks), op.rank(x) - len(blocks)
     batch, *dims = op.static_shape(x)
     batch //= int(np.prod(blocks))
@@ -200,22 +199,11 @@ def batch_to_space(
     turned = op.transpose(apart, (*range(count, count + lead), *meeting))
     sizes = [size * k for size, k in zip(dims[lead - 1 :], blocks, strict=True)]
     whole = op.reshape(turned, [batch, *dims[: lead - 1], *sizes])
-    if not any(n for side in sides for n in side):
+    if not any(map(any, crops)):
         return whole
-    starts = [before for before, _ in sides]
-    stops = [size - after for size, (_, after) in zip(sizes, sides, strict=True)]
+    starts = [before for before, _ in crops]
+    stops = [size - after for size, (_, after) in zip(sizes, crops, strict=True)]
     return op.Slice(whole, starts, stops, list(range(lead, lead + count)))
-
-
-def _pairs(op: Builder, value: Value) -> list[tuple[int, int]]:
-    known = op.known(value)
-    if known is None:
-        raise Unsupported("needs its paddings or crops known before the run")
-    rows = [
-        binding.ints(op, row)
-        for row in binding.items(op, tuple(known.tolist()) if isinstance(known, np.ndarray) else known)
-    ]
-    return [(first, second) for first, second in rows]
 
 
 @primitive("ExtractVolumePatches")
