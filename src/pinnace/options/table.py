@@ -365,22 +365,16 @@ CONTEXT: Mapping[str, Option] = {
         _ASCEND | _CPU,
         "for GPUs the launcher sets it",
     ),
-    **{
-        f"parallel.{name}": Option(does, on, why, needs=needs)
-        for name, does, on, why, needs in (
-            ("workers_num", "requests that run at the same time", EVERYWHERE, "", (RUNNER,)),
-            ("config_info", "sections of a configuration", EVERYWHERE, _ARGUMENTS, (RUNNER,)),
-            ("config_path", "file with a configuration", EVERYWHERE, _ARGUMENTS, (RUNNER,)),
-            (
-                "device_ids",
-                "devices that the workers are spread over",
-                EVERYWHERE - _CPU,
-                "the CPU is one device",
-                (RUNNER,),
-            ),
-            ("cluster", "`ray`: processes of a Ray cluster", EVERYWHERE, "", (RUNNER, PARALLEL)),
-            ("address", "address of a Ray cluster", EVERYWHERE, "", (RUNNER, PARALLEL)),
-        )
-    },
+    "parallel.workers_num": Option("requests that run at the same time", EVERYWHERE, needs=(RUNNER,)),
+    "parallel.config_info": Option("sections of a configuration", EVERYWHERE, _ARGUMENTS, needs=(RUNNER,)),
+    "parallel.config_path": Option("file with a configuration", EVERYWHERE, _ARGUMENTS, needs=(RUNNER,)),
+    "parallel.device_ids": Option(
+        "devices that the workers are spread over",
+        EVERYWHERE - _CPU,
+        "the CPU is one device",
+        needs=(RUNNER,),
+    ),
+    "parallel.cluster": Option("`ray`: processes of a Ray cluster", EVERYWHERE, needs=(RUNNER, PARALLEL)),
+    "parallel.address": Option("address of a Ray cluster", EVERYWHERE, needs=(RUNNER, PARALLEL)),
 }
 """The attributes of `Context`, without `enable_fp16` and read-only ones, which depend on these."""
