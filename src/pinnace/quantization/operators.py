@@ -16,24 +16,15 @@ from pinnace.types import Array
 
 Floats = npt.NDArray[np.float32]
 
-_WEIGHTED = ("Conv", "Gemm", "MatMul")
+_PRODUCTS = ("Gemm", "MatMul")
+_WEIGHTED = ("Conv", *_PRODUCTS)
 _BETWEEN = ("Add", "AveragePool", "GlobalAveragePool", "MaxPool")
 """Operators that compute in integers if what they read comes from such a convolution."""
 _THROUGH = ("Relu", "Clip", "BatchNormalization")
+_OF_CONVOLUTIONS = ("bits16", "int8", "stored")
+"""The methods that change convolutions too."""
 _LEAST = 64
 """Elements of a weight for which it pays."""
-
-_TAKES = {
-    "bits16": _WEIGHTED,
-    "weights16": ("MatMul", "Gemm"),
-    "weights8": ("MatMul", "Gemm"),
-    "held8": ("MatMul", "Gemm"),
-    "weights4": ("MatMul", "Gemm"),
-    "dynamic8": ("MatMul", "Gemm"),
-    "int8": _WEIGHTED,
-    "stored": _WEIGHTED,
-}
-"""The operators with weights that each method changes."""
 
 _SINCE = {"held8": 7, "dynamic8": 11, "int8": 13}
 """The first ONNX operator set that has the operators that a method writes."""
@@ -72,10 +63,11 @@ def candidates(model: ir.Model, method: str, for_file: bool = False) -> list[Ope
         return []
     found: list[Operator] = []
     integers: set[ir.Value] = set()
+    taken = _WEIGHTED if method in _OF_CONVOLUTIONS else _PRODUCTS
     for node in model.graph:
-        if node.domain or node.op_type not in (*_TAKES[method], *_BETWEEN):
+        if node.domain or node.op_type not in (*taken, *_BETWEEN):
             continue
-        if node.op_type in _TAKES[method] and weight_of(node) is not None and _plain(node):
+        if node.op_type in taken and weight_of(node) is not None and _plain(node):
             operator = Operator(node, _norm_after(node) if node.op_type == "Conv" else None)
             if node.op_type == "Conv":
                 integers.add(operator.last)
