@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import onnx
 import onnx_ir as ir
 
 from pinnace.errors import ModelFormatError
+from pinnace.graph.inference import since
 from pinnace.graph.outputs import settle_outputs
 from pinnace.graph.walk import nodes
 
@@ -27,7 +27,7 @@ def inline(model: ir.Model, name: str) -> None:
         for domain, version in function.opset_imports.items():
             own = model.opset_imports.get(domain, version)
             names = {node.op_type for node in nodes(function.graph) if node.domain == domain}
-            if all(_since(one, version, domain) == _since(one, own, domain) for one in names):
+            if all(since(one, version, domain) == since(one, own, domain) for one in names):
                 function.opset_imports[domain] = own
         settle_outputs(function.graph)
     for graph in (model.graph, *(function.graph for function in model.functions.values())):
@@ -63,10 +63,3 @@ def _named(function: ir.Function) -> Iterator[tuple[ir.Node | ir.Value, str]]:
     for node in ir.traversal.RecursiveGraphIterator(function.graph):
         yield node, node.name or node.op_type
         yield from ((value, value.name) for value in node.outputs if value.name)
-
-
-def _since(op_type: str, version: int, domain: str) -> int:
-    try:
-        return int(onnx.defs.get_schema(op_type, version, domain).since_version)
-    except onnx.defs.SchemaError:
-        return version

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import cache
 
 import onnx
 import onnx_ir as ir
@@ -129,6 +130,15 @@ def common_shape(first: ir.Shape | None, second: ir.Shape | None) -> ir.Shape | 
     if first is None or second is None or len(first) != len(second):
         return None
     return ir.Shape([m if m == n else None for m, n in zip(first, second, strict=True)])
+
+
+@cache
+def since(op_type: str, opset: int, domain: str = "") -> int:
+    """The set that defined an operator as an operator set has it; the set itself if it lacks it."""
+    try:
+        return int(onnx.defs.get_schema(op_type, opset, domain).since_version)
+    except onnx.defs.SchemaError:
+        return opset
 
 
 def infer_node(node: ir.Node, opset: int) -> None:

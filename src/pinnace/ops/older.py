@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any
 
-import onnx
 import onnx_ir as ir
 
 from pinnace.graph.failures import Unsupported
-from pinnace.graph.inference import OPSET
+from pinnace.graph.inference import OPSET, since
 from pinnace.ops.builder import LoweringBuilder
 
 _OLDEST = 13
@@ -37,7 +35,7 @@ class OlderBuilder(LoweringBuilder):
     ) -> tuple[ir.Value, ...]:
         """Add a node in the form of the graph's set. Raises Unsupported if none is known."""
         given, left = list(operands), dict(attributes)
-        if domain or _version(op_type, self.opset) == _version(op_type, OPSET):
+        if domain or since(op_type, self.opset) == since(op_type, OPSET):
             pass
         elif self.opset < _OLDEST:
             raise Unsupported(
@@ -58,12 +56,3 @@ class OlderBuilder(LoweringBuilder):
         ):
             raise Unsupported(f"needs {op_type} of another operator set: export the model with {OPSET}")
         return super().emit(op_type, outputs, given, left, domain)
-
-
-@cache
-def _version(op_type: str, opset: int) -> int:
-    """The set that defined an operator as a set has it; 0 if it has none."""
-    try:
-        return int(onnx.defs.get_schema(op_type, opset).since_version)
-    except onnx.defs.SchemaError:
-        return 0
