@@ -8,7 +8,7 @@ import onnx_ir as ir
 from pinnace.converter.primitives import Primitives
 from pinnace.converter.rules import operators, rule
 from pinnace.converter.rules.int32 import from_int32, in_int32
-from pinnace.converter.rules.layout import image_format, nchw, nhwc, transposed
+from pinnace.converter.rules.layout import over_images, transposed
 from pinnace.graph.failures import Unsupported
 from pinnace.ops.table import Tensor
 from pinnace.program import Dialect
@@ -75,9 +75,7 @@ def Trilu(op: Primitives, x: Tensor, k: int = 0, upper: int = 1) -> Tensor:
 
 def DepthToSpace(op: Primitives, x: Tensor, blocksize: int, mode: str = "DCR") -> Tensor:
     if op.lite:
-        return nchw(
-            op, op.DepthToSpace(nhwc(op, x), block_size=blocksize, mode=mode, format=image_format(op))
-        )
+        return over_images(op, "DepthToSpace", [x], block_size=blocksize, mode=mode)
     if mode == "CRD":
         raise Unsupported("has mode CRD, and DepthToSpace DCR")
     return op.DepthToSpace(x, block_size=blocksize)
@@ -87,4 +85,4 @@ def DepthToSpace(op: Primitives, x: Tensor, blocksize: int, mode: str = "DCR") -
 def SpaceToDepth(op: Primitives, x: Tensor, blocksize: int, mode: str = "DCR") -> Tensor:
     if mode != "DCR":
         raise Unsupported(f"has mode {mode}, and SpaceToDepth DCR")
-    return nchw(op, op.SpaceToDepth(nhwc(op, x), block_size=blocksize, format=image_format(op)))
+    return over_images(op, "SpaceToDepth", [x], block_size=blocksize)

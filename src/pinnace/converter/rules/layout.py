@@ -54,11 +54,6 @@ def _weight(op: Primitives, tensor: ir.TensorProtocol, perm: Ints) -> Tensor:
     return op.weight(reordered_weight(tensor, perm))
 
 
-def image_format(op: Primitives) -> int:
-    """The Format of images, NCHW or NHWC."""
-    return 0 if op.mindir else 1
-
-
 def nhwc(op: Primitives, x: Tensor) -> Tensor:
     """An image of ONNX's as the file has it."""
     return x if op.mindir else transposed(op, x, LAST)
@@ -75,6 +70,14 @@ def nchw(op: Primitives, y: Tensor) -> Tensor:
             y.shape = ir.Shape([dims[p] for p in LAST])
             op.declare(y)
     return transposed(op, y, _FIRST)
+
+
+def over_images(
+    op: Primitives, primitive: str, images: Sequence[Tensor], *others: Tensor, **attributes: Any
+) -> Tensor:
+    """A primitive that has the Format of its images, NCHW or NHWC, among its attributes."""
+    attributes["format"] = 0 if op.mindir else 1
+    return nchw(op, op.op(primitive, *(nhwc(op, x) for x in images), *others, **attributes))
 
 
 def elementwise(op: Primitives, primitive: str, *x: Tensor, **attributes: Any) -> Tensor:

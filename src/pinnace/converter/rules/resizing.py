@@ -11,7 +11,7 @@ from pinnace.converter.decompositions.resize import Resizing
 from pinnace.converter.primitives import Primitives
 from pinnace.converter.rules import rule
 from pinnace.converter.rules.int32 import in_int32
-from pinnace.converter.rules.layout import IMAGE, image_format, nchw, nhwc
+from pinnace.converter.rules.layout import IMAGE, over_images
 from pinnace.converter.rules.shapes import declared_dims
 from pinnace.graph import shape_data
 from pinnace.graph.failures import Unsupported
@@ -123,10 +123,11 @@ def _resize_in_lite(
             f"has nearest_mode {place} and coordinate_transformation_mode {coordinates}, and Lite's Resize "
             "floor of asymmetric or half_pixel"
         )
-    y = op.Resize(
-        nhwc(op, x),
+    return over_images(
+        op,
+        "Resize",
+        [x],
         *factors,
-        format=image_format(op),
         method=_METHODS[mode],
         new_height=size[0],
         new_width=size[1],
@@ -134,7 +135,6 @@ def _resize_in_lite(
         cubic_coeff=how.cubic_coeff_a,
         nearest_mode=_FLOOR,
     )
-    return nchw(op, y)
 
 
 def _is_alike(op: Primitives, x: Tensor, size: Sequence[int | None]) -> bool:

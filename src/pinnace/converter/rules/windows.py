@@ -14,7 +14,7 @@ import onnx_ir as ir
 from pinnace.converter.decompositions.windows import Windows
 from pinnace.converter.primitives import Primitives, number_of
 from pinnace.converter.rules import operators, rule
-from pinnace.converter.rules.layout import IMAGE, image_format, nchw, nhwc
+from pinnace.converter.rules.layout import IMAGE, over_images
 from pinnace.converter.rules.shapes import typed
 from pinnace.graph.failures import Unsupported
 from pinnace.ops.mindspore.math import is_float
@@ -97,12 +97,11 @@ def _convolved_in_lite(
     sizes: dict[str, Any],
 ) -> Tensor:
     pads = over.in_pairs()
-    y = op.op(
+    return over_images(
+        op,
         primitive,
-        nhwc(op, x),
-        nhwc(op, weight),
+        [x, weight],
         *([] if bias is None else [bias]),
-        format=image_format(op),
         kernel_size=op.static_shape(weight)[2:],
         stride=over.strides,
         dilation=over.dilations,
@@ -111,7 +110,6 @@ def _convolved_in_lite(
         group=over.group,
         **sizes,
     )
-    return nchw(op, y)
 
 
 @rule(Dialect.MINDSPORE)
@@ -210,22 +208,20 @@ def _pool(op: Primitives, primitive: str, x: Tensor, *, given: Windows) -> Tenso
     over = given.over(2).in_run(op, x)
     if max(over.dilations) > 1 or (over.count_include_pad and any(over.pads)):
         raise Unsupported("has dilations, or counts its padding, and Lite's pools do not")
-    pads = over.in_pairs()
-    y = op.op(
+    return over_images(
+        op,
         primitive,
-        nhwc(op, x),
-        format=image_format(op),
+        [x],
         kernel_size=over.kernel_shape,
         strides=over.strides,
         pad_mode=int(over.itself),
-        pad=pads,
+        pad=over.in_pairs(),
         round_mode=over.ceil_mode,
     )
-    return nchw(op, y)
 
 
 @operators(only=Dialect.LITE, GlobalMaxPool="MaxPoolFusion", GlobalAveragePool="AvgPoolFusion")
 def _whole_pool(op: Primitives, primitive: str, x: Tensor) -> Tensor:
     _check_image(op, x)
     whole: dict[str, Any] = {"strides": (1, 1), "pad": (0, 0, 0, 0), "global": True}
-    return nchw(op, op.op(primitive, nhwc(op, x), format=image_format(op), **whole))
+    return over_images(op, primitive, [x], **whole)
