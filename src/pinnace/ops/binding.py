@@ -115,8 +115,6 @@ def _numbers(b: Builder, value: Value, kind: Callable[[Any], _N], what: str) -> 
         known = known.reshape(-1).tolist()
     if isinstance(known, bool | int | float | np.generic):
         known = (known,)
-    return (
-        tuple(_number(b, v, kind, what) for v in known)
-        if isinstance(known, tuple | list)
-        else refuse(value, what)
-    )
+    if not isinstance(known, tuple | list):
+        refuse(value, what)
+    return tuple(_number(b, v, kind, what) for v in known)

@@ -242,11 +242,9 @@ def fused_batch_norm(
 def _aligned(op: Builder, operand: Tensor, x: Tensor, axis: int) -> Tensor:
     """An operand whose first dimension is dimension `axis` of x."""
     missing = op.rank(x) - op.axis(axis, x) - op.rank(operand)
-    return (
-        operand
-        if missing <= 0
-        else op.Unsqueeze(operand, range(op.rank(operand), op.rank(operand) + missing))
-    )
+    if missing <= 0:
+        return operand
+    return op.Unsqueeze(operand, range(op.rank(operand), op.rank(operand) + missing))
 
 
 @lite("AdderFusion", unused="format kernel_size in_channel out_channel mode")

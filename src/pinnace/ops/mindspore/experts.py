@@ -118,9 +118,8 @@ def _moe_gating_top_k_softmax(op: Builder, x: Tensor, finished: Tensor | None = 
     """Softmax and TopK; rows are numbered column by column."""
     values, places = op.ops("TopK", 2, op.Softmax(x, axis=-1), [k], axis=-1, largest=1, sorted=1)
     chosen, none = op.cast(places, INT32), op.tensor(op.dim(x, -1))
-    chosen = (
-        chosen if finished is None else op.Where(op.Unsqueeze(finished, [-1]), op.cast(none, INT32), chosen)
-    )
+    if finished is not None:
+        chosen = op.Where(op.Unsqueeze(finished, [-1]), op.cast(none, INT32), chosen)
     rows = op.Transpose(op.reshape(counting(op, op.Size(values)), [k, -1]), perm=[1, 0])
     return values, chosen, op.cast(op.Reshape(rows, op.Shape(values)), INT32)
 

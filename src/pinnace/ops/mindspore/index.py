@@ -52,13 +52,10 @@ def _embedding_lookup(op: Builder, table: Tensor, ids: Tensor, offset: int = 0) 
 @primitive("GatherD")
 def _gather_d(op: Builder, x: Tensor, dim: int, index: Tensor) -> Value:
     """GatherElements; the index may be smaller in other dimensions."""
-    one_by_one = op.rank(x) > 0 and op.rank(index) > 0
+    if op.rank(x) > 0 and op.rank(index) > 0:
+        return op.GatherElements(x, places(op, index), axis=dim)
     x = x if op.rank(x) else op.reshape(x, [1])  # a scalar, which MindSpore takes for one element
-    return (
-        op.GatherElements(x, places(op, index), axis=dim)
-        if one_by_one
-        else op.Gather(x, places(op, index), axis=dim)
-    )
+    return op.Gather(x, places(op, index), axis=dim)
 
 
 @primitive("IndexAddExt")

@@ -124,9 +124,8 @@ def _quantile(op: Builder, x: Tensor, q: Tensor, dim: int | None = None, keep_di
     part = place - op.Floor(place)
     part = op.reshape(part, [-1, *[1] * (op.rank(x) - 1 - along)]) if op.rank(q) else part
     found = below + (above - below) * part
-    found = (
-        op.transpose(found, [along, *[i for i in range(op.rank(x)) if i != along]]) if op.rank(q) else found
-    )
+    if op.rank(q):
+        found = op.transpose(found, [along, *[i for i in range(op.rank(x)) if i != along]])
     return op.Unsqueeze(found, [along + 1 if op.rank(q) else along]) if keep_dims else found
 
 

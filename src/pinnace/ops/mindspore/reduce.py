@@ -210,11 +210,9 @@ def _reduce_sum(
     if skip_mode and not axis:
         return x
     x = op.cast(x, dtype or op.result(x))
-    return (
-        product(op, x, axis, keep_dims)
-        if op_type == "ReduceProd"
-        else reduce(op, op_type, x, axis, keep_dims)
-    )
+    if op_type == "ReduceProd":
+        return product(op, x, axis, keep_dims)
+    return reduce(op, op_type, x, axis, keep_dims)
 
 
 @primitives({"Std": (True, False), "Var": (False, False), "VarMean": (False, True), "StdMean": (True, True)})
