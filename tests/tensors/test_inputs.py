@@ -127,6 +127,24 @@ def test_bfloat16_is_spelled_as_ml_dtypes_has_it():
         ports(Port("x", DataType.STRING, (2,))).arrays([np.zeros(2, np.float32)])
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (b"cat", "'s' has elements that are bytes, not text: decode them"),
+        (None, "'s' has elements that are NoneType, not text"),
+        (1.5, "'s' has elements that are float, not text"),
+        ("\ud800", "'s' has half a surrogate pair"),
+    ],
+)
+def test_elements_of_text_are_text(wrong, message):
+    texts = ports(Port("s", DataType.STRING, (-1,)))
+    for given in (np.array(["cat", "grüß"], object), np.array(["cat", "grüß"])):
+        (array,) = texts.arrays([given])
+        assert array.tolist() == ["cat", "grüß"]
+    with pytest.raises(DataMismatchError, match=message):
+        texts.arrays([np.array(["cat", wrong], object)])
+
+
 def test_bytes_of_bool_are_0_or_1():
     """Compress counted others by their value, and gave memory that held another client's input."""
     taken = ports(Port("x", DataType.BOOL, (-1,)))

@@ -137,7 +137,7 @@ class InputPorts:
         self._in_gear: list[Shape] | None = None  # the shapes that were checked last; None needs no check
         if any(port.sizes for port in ports) and any(map(is_free, shapes)):
             self._in_gear = []
-        self._bools = [place for place, port in enumerate(ports) if port.dtype is DataType.BOOL]
+        self._checks = [(at, _CHECKS[port.dtype]) for at, port in enumerate(ports) if port.dtype in _CHECKS]
 
     def tensors(self, warned: set[str]) -> list[Tensor]:
         return [
@@ -171,9 +171,8 @@ class InputPorts:
             place += 1  # noqa: SIM113
         if self._in_gear is not None:
             self._check_gear([array.shape for array in arrays])
-        if self._bools:
-            for place in self._bools:
-                _check_bytes(arrays[place], self.ports[place])
+        for place, check in self._checks:
+            check(arrays[place], self.ports[place])
         return arrays
 
     def _check_gear(self, shapes: list[Shape]) -> None:
@@ -239,6 +238,26 @@ def _check_bytes(array: Array | DeviceArray, port: Port) -> None:
         raise mismatch(
             f"input {port.name!r} has a byte of BOOL that is neither 0 nor 1: x.view(np.uint8) != 0 has them"
         )
+
+
+def _check_texts(array: Array | DeviceArray, port: Port) -> None:
+    """Raise `DataMismatchError` unless all elements are text: onnxruntime takes the `str()` of others."""
+    texts = cast("Array", array).ravel().tolist()
+    try:
+        "".join(texts).encode()
+    except TypeError:
+        wrong = next(text for text in texts if not isinstance(text, str))
+        remedy = ": decode them" if isinstance(wrong, bytes) else ""
+        raise mismatch(
+            f"input {port.name!r} has elements that are {type(wrong).__name__}, not text{remedy}"
+        ) from None
+    except UnicodeEncodeError:
+        raise mismatch(
+            f"input {port.name!r} has half a surrogate pair in a text, which is no character"
+        ) from None
+
+
+_CHECKS = {DataType.BOOL: _check_bytes, DataType.STRING: _check_texts}
 
 
 def _as_shape(array: Array, port: Port, shape: Shape) -> Array:
