@@ -252,6 +252,21 @@ def test_waiting_request_expires(gate):
     workers.close()
 
 
+def test_callback_of_an_expired_request_may_wait_for_another_that_expires(gate):
+    def submit_again(_):
+        with pytest.raises(PredictTimeoutError):
+            workers.submit(one(3), number, timeout=0.01).result(LONG)
+        ended.set()
+
+    workers, ended = WorkerPool(gate, 1), threading.Event()
+    first = workers.submit(one(1), number)
+    workers.submit(one(2), number, timeout=0.01).add_done_callback(submit_again)
+    assert ended.wait(LONG)
+    gate.open.release()
+    assert first.result(LONG) == 2
+    workers.close()
+
+
 def test_signal_handler_that_raises_stops_the_run_of_the_main_thread(gate):
     """Python calls it in this thread only: an engine that ran here would let it wait."""
 

@@ -27,7 +27,9 @@ _log = Log("pinnace.serving")
 
 
 class Deadlines:
-    """Calls at later times, from one thread of the process."""
+    """Calls at later times. One thread waits for the next one, and starts another before it calls: the call
+    may wait, as a callback of a future does that tries again.
+    """
 
     def __init__(self) -> None:
         self.renew()
@@ -41,11 +43,8 @@ class Deadlines:
 
     def after(self, seconds: float, call: Callable[[], None]) -> Callable[[], None]:
         """Call in `seconds`. Returns a function that cancels this."""
-        due = self._calls.enter(seconds, 0, call)
-        with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="pinnace-deadlines", daemon=True)
-                self._thread.start()
+        due = self._calls.enter(seconds, 0, self._call, (call,))
+        self._replace(None)
         self._changed.set()
 
         def cancel() -> None:
@@ -54,10 +53,24 @@ class Deadlines:
 
         return cancel
 
+    def _replace(self, thread: threading.Thread | None) -> None:
+        """Start a thread if this is the one that waits, or None and there is none."""
+        with self._lock:
+            if self._thread is thread:
+                self._thread = threading.Thread(target=self._work, name="pinnace-deadlines", daemon=True)
+                self._thread.start()
+
     def _work(self) -> None:
         while True:
-            self._changed.wait(self._calls.run(blocking=False))
+            delay = self._calls.run(blocking=False)
+            if threading.current_thread() is not self._thread:
+                return
+            self._changed.wait(delay)
             self._changed.clear()
+
+    def _call(self, call: Callable[[], None]) -> None:
+        self._replace(threading.current_thread())
+        call()
 
 
 _deadlines = Deadlines()
