@@ -97,6 +97,19 @@ def test_an_input_with_other_rows_goes_whole_where_that_may_be():
         fixed.parts([x, y], 2)
 
 
+def test_an_input_whose_rows_have_the_name_of_the_first_ones_has_as_many():
+    inputs = [
+        port("x", -1, 2)._replace(names=("n", "")), port("y", -1, 2)._replace(names=("n", "")),
+        port("table", -1, 2)._replace(names=("m", "")),
+    ]  # fmt: skip
+    x, one, table = np.zeros((4, 2)), np.zeros((1, 2)), np.zeros((3, 2))
+    with pytest.raises(DataMismatchError, match="input 'y' has 3 rows at axis 0, but 'x' has 4"):
+        plan(inputs).parts([x, table, table], 2)
+    for _, _, (_, y, whole) in plan(inputs).parts([x, one, table], 2):
+        assert y is one  # which is broadcast
+        assert whole is table
+
+
 @pytest.mark.parametrize("kind", [np.float32, ml_dtypes.bfloat16])
 def test_sums_in_another_order_are_the_same_result(kind):
     one = np.array([1, 1000, np.nan], kind)

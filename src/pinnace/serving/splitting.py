@@ -89,8 +89,8 @@ class SplitPlan:
         """Return first row, end row and inputs of each part. Raises `DataMismatchError`."""
         axis, total = self.axis, arrays[self.first].shape[self.axis]
         cut = [
-            may and (self.always or array.shape[axis] == total)
-            for may, array in zip(self.candidates, arrays, strict=True)
+            may and (self.always or array.shape[axis] == total or (is_like_first and array.shape[axis] != 1))
+            for may, is_like_first, array in zip(self.candidates, self._likes, arrays, strict=True)
         ]
         for port, array, may, is_cut in zip(self.inputs, arrays, self.candidates, cut, strict=True):
             size = array.shape[axis] if may else 0
@@ -103,6 +103,12 @@ class SplitPlan:
             (begin, end, [_rows(a, axis, begin, end) if c else a for a, c in zip(arrays, cut, strict=True)])
             for begin, end in pairwise(accumulate(self._sizes(total, devices), initial=0))
         ]
+
+    @property
+    def _likes(self) -> list[bool]:
+        """Whether the file gives the rows of an input the name of those of the first one."""
+        names = [port.names[self.axis : self.axis + 1] for port in self.inputs]
+        return [name == names[self.first] and any(name) for name in names]
 
     def _sizes(self, total: int, devices: int) -> list[int]:
         if self.rows == -1:
