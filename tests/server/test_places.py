@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import stat
+from http.client import HTTPConnection
 from types import SimpleNamespace
 
+import grpc
 import pytest
 
 from pinnace.errors import ConfigError
 from pinnace.server.failures import UnknownModelError
 from pinnace.server.repository import Repository, _versions
-from pinnace.server.server import _unix_socket
+from pinnace.server.server import _unix_socket, host_and_port
 
 
 @pytest.fixture
@@ -149,3 +152,17 @@ def test_a_socket_is_this_users_and_replaces_one_that_nobody_listens_at(tmp_path
         assert os.umask(0) == 0
     finally:
         os.umask(before)
+
+
+def test_a_server_listens_at_an_address_of_ipv6(serving, simple):
+    with socket.socket(socket.AF_INET6) as tried:
+        try:
+            tried.bind(("::1", 0))
+        except OSError:
+            pytest.skip("this machine has no IPv6")
+    server = serving(simple, host="::1")
+    with grpc.insecure_channel(host_and_port("::1", server.grpc_port)) as channel:
+        grpc.channel_ready_future(channel).result(60)
+    client = HTTPConnection("::1", server.http_port)
+    client.request("GET", "/v2/health/ready")
+    assert client.getresponse().status == 200

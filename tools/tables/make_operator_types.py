@@ -64,7 +64,7 @@ def main() -> None:
         n: [*([_variable(p) for p in formal] for formal in (s.inputs, s.outputs)), _allowed(s)]
         for n, s in schemas.items()
     }
-    _write(_PACKAGE / "ops" / "schemas.json", variables)
+    _write(_PACKAGE / "graph" / "schemas.json", variables)
     kernels = _kernels()
     table = {
         n: lacking for n, s in schemas.items() if (lacking := _lacking(s, kernels[_WRITTEN_AS.get(n, n)]))

@@ -65,7 +65,7 @@ def arrive(submit: Submit, rate: float, limit: RunLimit) -> OpenLoad:
     deadline, asked = due + limit.seconds * 1e9, 0
     while not errors and len(waiting) < _MOST_WAITING:
         # The clock counts too: it may pass faster than requests of a high rate can be submitted.
-        if max(due, clock()) >= deadline if limit.runs is None else asked == limit.runs:
+        if asked and (max(due, clock()) >= deadline if limit.runs is None else asked == limit.runs):
             break
         ask(due)
         asked += 1

@@ -181,14 +181,16 @@ def _serve_on_cluster(
 ) -> None:
     from pinnace.cli.console import note
     from pinnace.server.cluster import ClusterServer
+    from pinnace.server.server import host_and_port
 
     server = ClusterServer.of(models, settings, options, replicas)
     start = time.perf_counter()
 
     def started() -> None:
+        place = host_and_port(options.host, options.http_port or 0)
         note(
-            f"ready after {time.perf_counter() - start:.2f} s: http://{options.host}:{options.http_port} on "
-            f"each node with a replica; replicas: {replicas or 'by the load'}, each with {server.cores} "
+            f"ready after {time.perf_counter() - start:.2f} s: http://{place} "
+            f"on each node with a replica; replicas: {replicas or 'by the load'}, each with {server.cores} "
             f"cores",
             "ready",
         )
@@ -197,8 +199,10 @@ def _serve_on_cluster(
 
 
 def _places(server: Server, host: str) -> str:
+    from pinnace.server.server import host_and_port
+
     named = (("http://", server.http_port), ("grpc://", server.grpc_port))
-    return ", ".join(f"{scheme}{host}:{port}" for scheme, port in named if port)
+    return ", ".join(f"{scheme}{host_and_port(host, port)}" for scheme, port in named if port)
 
 
 def _packages() -> str:

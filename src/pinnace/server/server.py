@@ -94,6 +94,11 @@ def _credentials(options: Options) -> grpc.ServerCredentials | None:
     return grpc.ssl_server_credentials([pair], ca, ca is not None)
 
 
+def host_and_port(host: str, port: int) -> str:
+    """Return host and port as a URL has them, IPv6 in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -230,7 +235,7 @@ class Server:
             self.repository, options.max_bytes, options.max_connections, self._access, self._memory
         )
         if options.grpc_port is not None:
-            place, credentials = f"{options.host}:{options.grpc_port}", _credentials(options)
+            place, credentials = host_and_port(options.host, options.grpc_port), _credentials(options)
             try:
                 self.grpc_port = (
                     rpc.add_secure_port(place, credentials) if credentials else rpc.add_insecure_port(place)
@@ -269,7 +274,7 @@ class Server:
             # Named TCP, as asyncio sets TCP_NODELAY for such only: without it each answer takes 40 ms.
             made.append(socket.socket(family, kind, socket.IPPROTO_TCP))
             made[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            with _named(f"HTTP cannot listen at {options.host}:{options.http_port}"):
+            with _named(f"HTTP cannot listen at {host_and_port(options.host, options.http_port)}"):
                 made[-1].bind(address)
             self.http_port = made[-1].getsockname()[1]
         if options.unix_socket is not None:

@@ -11,7 +11,6 @@ import numpy as np
 
 from pinnace.engines.protocol import Executable
 from pinnace.errors import ConfigError, EngineError
-from pinnace.quantization.accuracy import deviation
 from pinnace.serving.request import Request
 from pinnace.types import Array
 
@@ -76,6 +75,8 @@ def joined(requests: Sequence[Request]) -> list[Array]:
 
 def check_independent(batched: Sequence[Array], alone: Sequence[Array], precision: str) -> None:
     """Raise EngineError if a request's rows of a batch are not those that it gets alone, but for rounding."""
+    from pinnace.quantization.accuracy import deviation
+
     error = deviation(batched, alone)
     if error > _ROUNDING.get(precision, _COARSE_ROUNDING):
         raise EngineError(
