@@ -102,6 +102,61 @@ def test_places_with_their_channels_last_have_32_bits(tmp_path):
     assert wide(made(text, tmp_path, [x])) == set()
 
 
+ENDS = {
+    "parts": "(float[n, k] x) => (float[a, b] y) { ends = Concat<axis=0>(before, far)",
+    "parts of a request": "(float[n, k] x, int64[1] i) => (float[a, b] y) { ends = Concat<axis=0>(i, far)",
+    "a request": "(float[n, k] x, int64[2] ends) => (float[a, b] y) {",
+    "a choice": "(float[n, k] x, bool[2] c) => (float[a, b] y) { ends = Where(c, far, before)",
+    "the least": "(float[n, k] x) => (float[a, b] y) { ends = Min(sizes, far)",
+}
+FAR = np.iinfo(np.int64).max
+
+
+@pytest.mark.parametrize(
+    ("form", "given"),
+    [
+        ("parts", []),
+        ("parts of a request", [np.array([2])]),
+        ("a request", [np.array([FAR, 3])]),
+        ("a request", [np.array([-1, FAR - 7])]),
+        ("a request", [np.array([-2, 1 << 31])]),
+        ("a request", [np.array([4, -FAR])]),
+        ("a choice", [np.array([True, False])]),
+        ("the least", []),
+    ],
+)
+def test_ends_of_a_slice_beyond_int32_are_those_of_the_tensor(form, given, tmp_path):
+    ports, nodes = ENDS[form].split("{")
+    text = f"""g {ports} <int64[1] one = {{1}}, int64[2] starts = {{1, 0}}, int64[1] far = {{{FAR}}}> {{
+        sizes = Shape(x)
+        count = Shape<end=1>(x)
+        before = Sub(count, one)
+        {nodes}
+        y = Slice(x, starts, ends)
+    }}"""
+    x = np.arange(24, dtype=np.float32).reshape(4, 6)
+    nodes = made(text, tmp_path, [x, *given], [x[:3], *given])
+    assert wide(nodes) <= {"Concat"}  # of an end that the request gives
+
+
+@pytest.mark.parametrize(
+    ("places", "result", "narrow"),
+    [
+        ("y = Mul(best, large)", "int64[n] y", False),
+        ("far = Mul(best, large) near = Mod(far, size) y = Gather(x, near)", "float[n, 5] y", False),
+        ("far = Mul(best, large) near = Sub(far, far) y = Gather(x, near)", "float[n, 5] y", True),
+        ("y = Mul(best, size)", "int64[n] y", True),
+    ],
+)
+def test_places_are_multiplied_in_32_bits_where_that_loses_nothing(places, result, narrow, tmp_path):
+    text = f"""g (float[n, 5] x) => ({result}) <int64 large = {{1000000000}}, int64 size = {{3}}> {{
+        best = ArgMax<axis=1, keepdims=0>(x)
+        {places}
+    }}"""
+    x = np.eye(6, 5, 2, np.float32)
+    assert ("MulFusion" not in wide(made(text, tmp_path, [x]))) == narrow
+
+
 @pytest.mark.parametrize(
     ("shape", "primitive"), [((1, 5, 64), False), ((1, 1, 64), True), ((16, 64), True), ((2, 256), True)]
 )

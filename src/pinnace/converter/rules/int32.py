@@ -2,12 +2,12 @@
 
 ONNX has them in int64, of which MindSpore Lite has few kernels; none is beyond the range of int32, because
 the sizes of its tensors are not. What is computed of them alone is computed in int32, too, and given on as
-int64.
+int64; but not their products with large numbers, nor ends of slices that may be beyond all sizes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import numpy as np
 import onnx_ir as ir
@@ -28,8 +28,28 @@ _OPERATORS = frozenset(
 )
 _TAKING = frozenset(("Gather", "GatherElements"))
 """Operators whose second input are places."""
+_BOUNDS = frozenset((("Slice", 1), ("Slice", 2)))
+"""Inputs in which numbers beyond all sizes mean what the greatest of int32 does."""
+_CHOOSING = frozenset(("Concat", "Where", "Min", "Max", "Squeeze", "Unsqueeze", "Identity"))
+"""Operators that give elements of their inputs, whichever these are."""
+_PLACES = frozenset(
+    (
+        *(("Gather", 1), ("GatherElements", 1), ("GatherND", 1), ("ScatterElements", 1), ("ScatterND", 1)),
+        *(("Reshape", 1), ("Expand", 1), ("ConstantOfShape", 0)),
+    )
+)
+"""Inputs that are sizes and places, within int32 in every run."""
+_WRAPPING = frozenset(
+    (
+        *("Add", "Sub", "Mul", "Neg", "Sum", "CumSum", "ReduceSum"),
+        *("Concat", "Where", "Squeeze", "Unsqueeze", "Identity", "Reshape", "Transpose", "Expand", "Gather"),
+    )
+)
+"""Operators whose result, if it is within int32, is right whatever bits above were lost before."""
+_FACTOR = 1 << 16
+"""Factors from which a product of places may be beyond int32."""
 _FOLLOWED = 64
-"""Values that are followed backwards."""
+"""Values, or nodes, that are followed."""
 _LIMITS = np.iinfo(np.int32)
 WHOLE = INT32, INT64 = ir.DataType.INT32, ir.DataType.INT64
 
@@ -42,7 +62,12 @@ def inputs(op: Primitives, node: ir.Node) -> Sequence[Tensor | None]:
     wide = [i for i, x in enumerate(given) if x is not None and x.dtype in WHOLE]
     wide = wide[:1] if node.op_type == "Slice" else wide  # whose bounds may be beyond all sizes
     takes = node.op_type in _TAKING and len(wide) == 1  # places as they are
-    small = {i: _small(op, x, not takes) for i in wide if (x := given[i]) is not None}
+    limit: int | None = _LIMITS.max
+    if node.op_type == "Mul" and not _goes_to(_PLACES, node, _WRAPPING):
+        limit = _FACTOR
+    elif node.op_type in _CHOOSING and _goes_to(_BOUNDS, node, _CHOOSING):
+        limit = None
+    small = {i: _small(op, x, not takes, limit) for i in wide if (x := given[i]) is not None}
     if None in small.values() or all(x.const_value is not None for x in small.values() if x is not None):
         return given
     for i, x in small.items():
@@ -51,12 +76,29 @@ def inputs(op: Primitives, node: ir.Node) -> Sequence[Tensor | None]:
     return [small.get(i, x) for i, x in enumerate(given)]
 
 
-def _small(op: Primitives, x: Tensor, places: bool) -> Tensor | None:
+def _goes_to(inputs: Set[tuple[str, int]], node: ir.Node, through: Set[str]) -> bool:
+    """Return True if only these inputs read a node, also by way of other operators."""
+    seen, left = {node}, [node]
+    while left:
+        results = left.pop().outputs
+        uses = [use for result in results for use in result.uses()]
+        if not uses or len(seen) > _FOLLOWED or any(result.is_graph_output() for result in results):
+            return False
+        readers = {reader for reader, place in uses if (reader.op_type, place) not in inputs or reader.domain}
+        if any(reader.domain or reader.op_type not in through for reader in readers):
+            return False
+        left += readers - seen
+        seen |= readers
+    return True
+
+
+def _small(op: Primitives, x: Tensor, places: bool, limit: int | None) -> Tensor | None:
+    """Return a tensor as int32, cut off without a limit; None if it may be beyond."""
     known = op.known(x)
     if known is None:
         return op.narrow.get(op.names.get(x, "")) or (_place(op, x) if places and _is_place(x) else None)
-    fits = known.size == 0 or (known.min() >= _LIMITS.min and known.max() <= _LIMITS.max)
-    return op.constant(known, np.int32) if fits else None
+    fits = limit is None or known.size == 0 or (known.min() >= -limit - 1 and known.max() <= limit)
+    return op.constant(np.clip(known, _LIMITS.min, _LIMITS.max), np.int32) if fits else None
 
 
 def _is_place(x: Tensor) -> bool:

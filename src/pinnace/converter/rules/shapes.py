@@ -191,7 +191,7 @@ def Slice(
     (count,) = op.static_shape(starts)
     at = range(count) if axes is None else in_int32(op, axes)
     by = [1] * count if steps is None else in_int32(op, steps)
-    return op.StridedSlice(data, in_int32(op, starts), in_int32(op, ends), at, by)
+    return op.StridedSlice(data, _within_int32(op, starts, count), _within_int32(op, ends, count), at, by)
 
 
 def Split(
@@ -289,6 +289,20 @@ def _at_least(op: Primitives, data: Tensor, shape: Tensor) -> Tensor:
         parts: Any = (op.constant(more, dtype.numpy()), rest)
         rest = op.Concat(*parts, axis=0) if op.lite else op.Concat(parts, 0)
     return op.Maximum(op.cast(shape, dtype), rest)
+
+
+def _within_int32(op: Primitives, bounds: Tensor, count: int) -> Tensor:
+    """The bounds of a slice as int32: those beyond its limits, which are beyond all sizes, are the limits."""
+    near = in_int32(op, bounds)
+    if op.known(bounds) is not None or op.names.get(bounds) in op.narrow or op.dtype(bounds) is not INT64:
+        return near
+    real = op.cast(bounds, ir.DataType.FLOAT)  # of which MindSpore Lite has comparisons
+    limits = np.iinfo(np.int32)
+    for is_beyond, limit in ((op.GreaterEqual, limits.max), (op.LessEqual, limits.min)):
+        cut = np.full(count, limit, np.int32)
+        chosen = op.Where(is_beyond(real, op.constant(cut, np.float32)), op.constant(cut), near)
+        near = typed(op, chosen, (ir.DataType.INT32, (count,)))
+    return near
 
 
 def _cut(
