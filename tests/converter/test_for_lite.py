@@ -3,8 +3,8 @@
 import numpy as np
 import onnx
 import pytest
-from tests.converted import same
-from tests.written import model
+from tests.converted import run, same
+from tests.written import expected, given, model
 
 from pinnace.converter.convert import Conversion, convert
 from pinnace.formats.ms.reader import read
@@ -205,3 +205,34 @@ def test_weights_stay_integers_where_scales_are_of_the_channels_that_readers_exp
     (path,) = convert(source, None, tmp_path / "made", Conversion(save_type=ModelType.MINDIR_LITE)).files
     kinds = [node.attributes.get("quantType") for node in read(Source.of_file(path)).main.nodes]
     assert (4 in kinds) == stored  # QuantType WEIGHT_QUANT
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "q = QuantizeLinear(x_2x3, f_4) y = DequantizeLinear(q, f_6)",
+        "q = QuantizeLinear(x_2x3, f_4, r_0) y = DequantizeLinear(q, f_4, r_5)",
+        "q = QuantizeLinear(x_2x3, f_4, r_5) y = DequantizeLinear(q, f_4)",
+        "q = QuantizeLinear(x_2x3, f_4) y = DequantizeLinear(q, g_4_5_6)",
+        "q = QuantizeLinear(x_2x3, f_4) y = DequantizeLinear(q, f_4) z = DequantizeLinear(q, f_6)",
+        "q = QuantizeLinear(x_2x3, f_4) s = Add(f_4, f_6) y = DequantizeLinear(q, s)",
+        "q = QuantizeLinear<output_dtype=3>(x_2x3, f_1) y = DequantizeLinear(q, f_1)",
+        "q = QuantizeLinear<output_dtype=5>(x_2x3, f_1) y = DequantizeLinear(q, f_1)",
+        "h = Cast<to=10>(x_2x3) s = Cast<to=10>(f_4) q = QuantizeLinear(h, s) y = DequantizeLinear(q, s)",
+        "s = Cast<to=10>(f_4) y = DequantizeLinear(q_3x4, s)",
+        "q, s, t = DynamicQuantizeLinear(x_2x3) n = DequantizeLinear(q_3x4, f_6)"
+        " m = DequantizeLinear(q, f_4, t) y = MatMul(m, n)",
+        "q, s, t = DynamicQuantizeLinear(x_2x3) n = DequantizeLinear(q_3x4, f_6)"
+        " m = DequantizeLinear(q, s, t_5) y = MatMul(m, n)",
+        "q = QuantizeLinear(x_2x3, f_4) n = ReduceMax<keepdims=0>(x_2x3) b = IsNaN(n) y = If(b) <"
+        "then_branch = g () => (float[2, 3] u) { u = Neg(x_2x3) },"
+        "else_branch = g () => (float[2, 3] u) { u = DequantizeLinear(q, f_4) }>",
+    ],
+)
+def test_integers_get_the_scale_and_the_zero_point_of_each_step(nodes, tmp_path):
+    original = model(nodes)
+    source = Source.of_buffer(original.SerializeToString())
+    (path,) = convert(source, None, tmp_path / "made", Conversion(save_type=ModelType.MINDIR_LITE)).files
+    for found, right in zip(run(path, *given(original).values()), expected(original), strict=True):
+        assert found.dtype == right.dtype
+        np.testing.assert_allclose(found, right, rtol=1e-5, atol=1e-6)
