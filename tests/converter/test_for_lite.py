@@ -54,6 +54,16 @@ def made(text, folder, *requests):
     return read(Source.of_file(summary.files[0])).main.nodes
 
 
+def converted(original, folder):
+    """Return the nodes of a `.ms` that gives what onnxruntime does for a model of `tests.written`."""
+    source = Source.of_buffer(original.SerializeToString())
+    (path,) = convert(source, None, folder / "made", Conversion(save_type=ModelType.MINDIR_LITE)).files
+    for found, right in zip(run(path, *given(original).values()), expected(original), strict=True):
+        assert found.dtype == right.dtype
+        np.testing.assert_allclose(found, right, rtol=1e-5, atol=1e-6)
+    return read(Source.of_file(path)).main.nodes
+
+
 def wide(nodes):
     """The primitives that compute integers of 64 bits; Cast has kernels for these."""
     types = {(n.primitive, t.dtype.name) for n in nodes for t in n.types if isinstance(t, TypeInfo)}
@@ -184,6 +194,23 @@ def test_places_before_the_end_of_larger_constants_are_taken_when_it_is_converte
 
 
 @pytest.mark.parametrize(
+    ("x", "slope", "primitive"),
+    [
+        ("2x3x4x5", "3x1x1", True),
+        ("2x3x4x5", "1x3x1x1", True),
+        ("4x1x1x2", "1x1x1x2", False),
+        ("2x1x3x2", "3x1", False),
+        ("4x1x3x2", "4x1x1x1", False),
+        ("2x5x4x5", "5", False),
+        ("2x4x4x5", "4x1", False),
+    ],
+)
+def test_a_slope_is_of_the_channels_where_it_has_their_axis(x, slope, primitive, tmp_path):
+    nodes = converted(model(f"y = PRelu(x_{x}, w_{slope})"), tmp_path)
+    assert any(n.primitive == "PReLUFusion" for n in nodes) == primitive
+
+
+@pytest.mark.parametrize(
     ("nodes", "stored"),
     [
         ("n = DequantizeLinear(q_3x4, f_7, r_m5) y = MatMul(x_2x3, n)", True),
@@ -230,9 +257,4 @@ def test_weights_stay_integers_where_scales_are_of_the_channels_that_readers_exp
     ],
 )
 def test_integers_get_the_scale_and_the_zero_point_of_each_step(nodes, tmp_path):
-    original = model(nodes)
-    source = Source.of_buffer(original.SerializeToString())
-    (path,) = convert(source, None, tmp_path / "made", Conversion(save_type=ModelType.MINDIR_LITE)).files
-    for found, right in zip(run(path, *given(original).values()), expected(original), strict=True):
-        assert found.dtype == right.dtype
-        np.testing.assert_allclose(found, right, rtol=1e-5, atol=1e-6)
+    converted(model(nodes), tmp_path)

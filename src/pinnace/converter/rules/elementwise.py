@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import onnx_ir as ir
 
 from pinnace.converter.primitives import Primitives, number_of
@@ -174,8 +176,8 @@ def Selu(op: Primitives, x: Tensor, alpha: float = 1.6732632, gamma: float = 1.0
 @rule(Dialect.LITE)
 def PRelu(op: Primitives, x: Tensor, slope: Tensor) -> Tensor:
     dims = op.static_shape(slope)
-    whole = len([d for d in dims if d != 1]) <= 1 and dims[-3:][:1] == op.shape(x)[1:2]
-    if op.rank(x) != 4 or not is_float(op, x) or not whole:
+    of_channels = dims[-3:-2] == op.shape(x)[1:2] == (math.prod(dims),)
+    if op.rank(x) != 4 or not is_float(op, x) or not of_channels:
         raise Unsupported(
             "has a slope that is not a number for each channel of an image, as PReLUFusion wants it"
         )
