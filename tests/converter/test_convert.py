@@ -298,6 +298,33 @@ def parsed(nodes, ports, opset=21):
 PAIR = parsed("a = Relu(x) b = Relu(x) c = Identity(b) y = Add(a, c)", "(float[2, 3] x) => (float[2, 3] y)")
 
 
+@pytest.mark.parametrize("kind", [ModelType.MINDIR, ModelType.MINDIR_LITE])
+@pytest.mark.parametrize(
+    ("nodes", "results"),
+    [
+        ("y = Neg(x) z = Add(a, a)", "y z"),
+        ("y = Neg(x) z = Add(a, a) u = Identity(z)", "y z u"),
+        ("z = Add(a, a)", "z"),
+        ("y = Neg(x) z = Add(large, x) u = Identity(large)", "y z u"),
+        ("y = Neg(x) z = Identity(y) u = Identity(z)", "y z u"),
+        ("y = Neg(x)", "y x"),
+        ("y = Identity(x) z = Identity(x)", "z y"),
+        ("y, z = TopK(x, one) u = Identity(y)", "y z u"),
+        ("y = Neg(x) z = Shape(x)", "z y"),
+    ],
+)
+def test_outputs_keep_their_names_whatever_gives_them(nodes, results, kind, tmp_path):
+    original = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 21]>
+    g (float[1] x) => () <float[1] a = {{3}}, int64[1] one = {{1}}> {{ {nodes} }}""")
+    original.graph.initializer.append(numpy_helper.from_array(np.ones((9, 99), np.float32), "large"))
+    ports = {port.name: port for port in original.graph.input}
+    original.graph.output.extend(ports.get(name, onnx.ValueInfoProto(name=name)) for name in results.split())
+    original = onnx.shape_inference.infer_shapes(original).SerializeToString()
+    summary = same(original, tmp_path, [np.array([2], np.float32)], kind=kind)
+    names = [{"x": "x_output"}.get(name, name) for name in results.split()]  # an input has its own
+    assert formats.read(Source.of_file(summary.files[0])).output_names == names
+
+
 @pytest.mark.parametrize(
     ("optimize", "primitives"),
     [("none", ["ReLU", "ReLU", "Add"]), ("general", ["ReLU", "Add"]), ("ascend_oriented", ["ReLU", "Add"])],

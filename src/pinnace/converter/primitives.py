@@ -237,12 +237,13 @@ class Primitives(Builder):
     def _own(self, inputs: Sequence[ir.Value], names: list[str], outputs: Sequence[ir.Value]) -> list[str]:
         """The names of outputs, with a copy for each that is an input, a constant, or an output before.
 
-        So it is for some of the results of a call, without which it would be the last node and no tail call.
+        So it is in MindSpore Lite's dialect for some of the results of a call, without which it would be the
+        last node and no tail call.
         """
         found = []
         taken = {self.names[x] for x in inputs}
         for node in self.written.values():
-            if not node.primitive and list(node.outputs) != names:
+            if self.lite and not node.primitive and list(node.outputs) != names:
                 taken.update(node.outputs)
         for name, output in zip(names, outputs, strict=True):
             if name in taken or name in self.parameters or name in self.literals:
@@ -257,6 +258,8 @@ class Primitives(Builder):
 
         So it does for a Reshape to no dimensions; one of bool to a shape that is computed ends its process.
         """
+        if self.mindspore:
+            return self.op("Cast", x, number_of(type_of(x).dtype))
         if x.const_value is None and x.shape is not None and not x.shape:
             first = self.constant(0, np.int32)
             return self.op("Gather", self.op("Unsqueeze", x, axis=(0,)), first, first)
@@ -274,11 +277,11 @@ class Primitives(Builder):
     def results(self, taken: set[str], outputs: Sequence[ir.Value]) -> Sequence[str]:
         """The names of the results of the function, whose inputs have the names `taken`."""
         names = [self.name(x) for x in outputs]
-        if self.met is not None:
-            names[0] = self.named(structure.ORDERED, names[0], self.name(self.met))
-        if self.lite:
+        if self.lite or self.outer is None:  # a node has the name of an output of the model
             ports = [x for x, name in self.names.items() if name in taken]
             names = self._own(ports, names, outputs)
+        if self.met is not None:
+            names[0] = self.named(structure.ORDERED, names[0], self.name(self.met))
         if len(names) > 1 and self.mindir:
             types = [type_of(x) for x in outputs]
             names = [self.named(structure.TUPLE, *names)]
