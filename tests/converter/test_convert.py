@@ -62,6 +62,27 @@ def test_operators_that_older_sets_define_by_no_function(op_type, opset, attribu
     same(original, tmp_path, [x], kind=kind, rtol=1e-6)
 
 
+@pytest.mark.parametrize("kind", [ModelType.MINDIR, ModelType.MINDIR_LITE])
+@pytest.mark.parametrize(
+    ("operator", "opset"),
+    [
+        ("Clip<max: float = 6>", 8),
+        ("Clip<min: float = -1>", 8),
+        ("Clip<min: float = -1, max: float = 1>", 10),
+        ("Clip<min: float = 0, max: float = 6>", 6),
+        ("Clip<min: float = 0, max: float = 3.4028235e+38>", 10),
+        ("Clip", 8),
+        ("Celu<alpha = 0.5>", 12),
+    ],
+)
+def test_operators_of_float16_have_numbers_of_float16(operator, opset, kind, tmp_path):
+    text = f"""<ir_version: 8, opset_import: ["" : {opset}]>
+    g (float16[2, 4] x) => (float16[2, 4] y) {{ y = {operator}(x) }}"""
+    x = np.array([[-9, -1, -0.5, 0], [0.5, 3, 9, 6e4]], np.float16)
+    summary = same(onnx.parser.parse_model(text).SerializeToString(), tmp_path, [x], kind=kind, rtol=1e-3)
+    assert run(summary.files[0], x)[0].dtype == np.float16
+
+
 def test_a_recurrent_layer_with_states_and_a_free_batch(tmp_path):
     random = np.random.default_rng(0)
     weights = [random.normal(size=s).astype(np.float32) for s in ((1, 16, 3), (1, 16, 4), (1, 32))]

@@ -54,6 +54,11 @@ def BitCast(op: Builder, x: Tensor, to: int) -> Tensor:
     return op.Cast(x, to=to)
 
 
+def Celu(op: Builder, x: Tensor, alpha: float = 1.0) -> Value:
+    """A Celu of any floats: ONNX's definition has one of float32."""
+    return op.Elu(x / alpha) * alpha
+
+
 def PRelu(op: Builder, x: Tensor, slope: Tensor) -> Tensor:
     return op.Where(op.Less(x, 0), x * slope, x)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import onnx_ir as ir
 
 from pinnace.converter.primitives import Primitives, number_of
@@ -13,7 +14,7 @@ from pinnace.converter.rules.layout import elementwise, nchw, nhwc
 from pinnace.graph.failures import Unsupported
 from pinnace.ops.mindspore.math import is_float
 from pinnace.ops.table import Tensor
-from pinnace.ops.values import INT32, INT64
+from pinnace.ops.values import INT32, INT64, Value
 from pinnace.program import Dialect
 
 _BOOL, _FLOAT = ir.DataType.BOOL, ir.DataType.FLOAT
@@ -93,12 +94,20 @@ def _named_dims(x: Tensor) -> object:
     return x if None in dims else tuple(dims)
 
 
-def Clip(op: Primitives, x: Tensor, low: Tensor | None = None, high: Tensor | None = None) -> Tensor:
+def Clip(op: Primitives, x: Tensor, min: Value = None, max: Value = None) -> Tensor:
+    """A Clip between bounds, which are numbers up to operator set 10."""
+    low, high = (b if b is None or isinstance(b, Tensor) else _bound(op, b, x) for b in (min, max))
     if op.known(low) == 0 and op.known(high) == 6 and is_float(op, x):  # becomes part of a convolution
         return op.ReLU6(x) if op.mindspore else elementwise(op, "Activation", x, activation_type=_RELU6)
     for primitive, bound in (("Maximum", low), ("Minimum", high)):
         x = x if bound is None else elementwise(op, primitive, x, bound)
     return x
+
+
+def _bound(op: Primitives, number: float, beside: Tensor) -> Tensor:
+    """A bound in the element type of a tensor, of which the greatest of float32 may be beyond."""
+    with np.errstate(over="ignore"):
+        return op.like(number, beside)
 
 
 def Cast(op: Primitives, x: Tensor, to: int, _saturate: int = 1) -> Tensor:
