@@ -144,19 +144,12 @@ class Raiser:
     def _decomposed(self, node: ir.Node, opset: int) -> _Parts | None:
         """Return the parts of a node, None if it has none. Raises Unsupported with the reason of a rule."""
         rule = rules.find(rules.DECOMPOSITIONS, self.dialect, rules.name_of(node, opset), node.domain)
-        reason = None
         if rule is not None:
             b = self.builder()
             b.declared = [type_of(o) if o.dtype else None for o in node.outputs if o.name]
-            try:
-                results = _lowered(rule, b, node, node.inputs)
-                return _Parts(b.nodes, [b.tensor(result) for result in results], OPSET)
-            except Unsupported as error:
-                reason = error
-        defined = _by_definition(node, opset, opset) or _by_definition(node, opset, max(opset, OPSET))
-        if defined is None and reason is not None:
-            raise reason
-        return defined
+            results = _lowered(rule, b, node, node.inputs)
+            return _Parts(b.nodes, [b.tensor(result) for result in results], OPSET)
+        return _by_definition(node, opset, opset) or _by_definition(node, opset, max(opset, OPSET))
 
     def _write(self, node: ir.Node, opset: int) -> None:
         """Write a node by the rule of its operator. Raises Unsupported if that does not apply."""

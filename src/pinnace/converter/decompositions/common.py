@@ -12,10 +12,15 @@ from pinnace.converter.rules import operators, shapes
 from pinnace.graph.builder import Builder
 from pinnace.graph.failures import Unsupported
 from pinnace.ops.mindspore.math import is_float
-from pinnace.ops.table import Arguments, Tensor
+from pinnace.ops.table import Arguments, Ints, Tensor
 from pinnace.ops.values import INT32, INT64, Value
 
 # -- elementwise and reductions --------------------------------------------------------------------
+
+
+class Reduction(Arguments):
+    keepdims: int = 1
+    noop_with_empty_axes: int = 0
 
 
 class Product(Arguments):
@@ -57,6 +62,12 @@ def BitCast(op: Builder, x: Tensor, to: int) -> Tensor:
 def Celu(op: Builder, x: Tensor, alpha: float = 1.0) -> Value:
     """A Celu of any floats: ONNX's definition has one of float32."""
     return op.Elu(x / alpha) * alpha
+
+
+def Shrink(op: Builder, x: Tensor, bias: float = 0.0, lambd: float = 0.5) -> Tensor:
+    wide = x if is_float(op, x) else op.cast(x, ir.DataType.DOUBLE)
+    small = op.Where(op.Greater(wide, lambd), wide - bias, 0)
+    return op.cast(op.Where(op.Less(wide, -lambd), wide + bias, small), op.dtype(x))
 
 
 def PRelu(op: Builder, x: Tensor, slope: Tensor) -> Tensor:
@@ -106,6 +117,28 @@ def TopK(
     return values if largest else -values, op.transpose(at, turn)
 
 
+@operators("ReduceL2 ReduceLogSum ReduceLogSumExp")
+def _of_sum(op: Builder, op_type: str, data: Tensor, axes: Value = None, *, given: Reduction) -> Tensor:
+    """A root or logarithm of a sum, which fits the element type where what it is of may not."""
+    x, how = _wide(op, data), vars(given)
+    if op_type == "ReduceL2":
+        return op.cast(op.Sqrt(op.ReduceSum(x * x, axes, **how)), op.dtype(data))
+    if op_type == "ReduceLogSum":
+        return op.cast(op.Log(op.ReduceSum(x, axes, **how)), op.dtype(data))
+    most = op.ReduceMax(x, axes, noop_with_empty_axes=given.noop_with_empty_axes)
+    most = op.Where(op.IsInf(most), 0, most)
+    total = op.ReduceSum(op.Exp(x - most), axes, **how)
+    most = most if given.keepdims else op.Reshape(most, op.Shape(total))
+    return op.cast(op.Log(total) + most, op.dtype(data))
+
+
+def _wide(op: Builder, x: Tensor) -> Tensor:
+    """A tensor as floats of 32 bits at least, integers as float64."""
+    if not is_float(op, x):
+        return op.cast(x, ir.DataType.DOUBLE)
+    return op.cast(x, ir.DataType.FLOAT) if op.dtype(x).bitwidth < 32 else x
+
+
 # -- normalization ---------------------------------------------------------------------------------
 
 
@@ -113,6 +146,7 @@ class Normalization(Arguments):
     axis: int = -1
     epsilon: float = 1e-5
     momentum: float = 0.9
+    num_groups: int = 1
     spatial: int = 1
     stash_type: int = 1
     training_mode: int = 0
@@ -120,14 +154,36 @@ class Normalization(Arguments):
 
 def LayerNormalization(
     op: Builder, x: Tensor, scale: Tensor, shift: Tensor | None = None, *, given: Normalization
+) -> tuple[Value, ...]:
+    wide, stash = _wide(op, x), ir.DataType(given.stash_type)
+    mean, far, variance = _spread(op, wide, range(given.axis % op.rank(x), op.rank(x)))
+    width = op.Sqrt(variance + given.epsilon)
+    y = op.cast(far / width, op.dtype(scale)) * scale
+    return y if shift is None else y + shift, op.cast(mean, stash), op.cast(op.Reciprocal(width), stash)
+
+
+def RMSNormalization(op: Builder, x: Tensor, scale: Tensor, *, given: Normalization) -> Value:
+    wide = _wide(op, x)
+    square = op.ReduceMean(wide * wide, range(given.axis % op.rank(x), op.rank(x)))
+    return op.cast(wide / op.Sqrt(square + given.epsilon), op.dtype(scale)) * scale
+
+
+def MeanVarianceNormalization(op: Builder, x: Tensor, axes: Ints = (0, 2, 3)) -> Value:
+    _, far, variance = _spread(op, _wide(op, x), axes)
+    return op.cast(far / (op.Sqrt(variance) + 1e-9), op.dtype(x))
+
+
+def GroupNormalization(
+    op: Builder, x: Tensor, scale: Tensor, shift: Tensor, *, given: Normalization
 ) -> Value:
-    axis, epsilon = given.axis, given.epsilon
-    if len(op.declared) > 1:
-        raise Unsupported("has several results")
-    axes = list(range(axis % op.rank(x), op.rank(x)))
-    far = x - op.ReduceMean(x, axes)
-    y = far / op.Sqrt(op.ReduceMean(far * far, axes) + epsilon) * scale
-    return y if shift is None else y + shift
+    y = op.Reshape(of_groups(op, x, given), op.Shape(x))
+    return y * _for_channels(op, scale, x) + _for_channels(op, shift, x)
+
+
+def of_groups(op: Builder, x: Tensor, given: Normalization) -> Value:
+    """Groups of channels, each as a row of an image, with mean 0 and variance 1."""
+    _, far, variance = _spread(op, op.Reshape(_wide(op, x), [0, given.num_groups, -1]), [2])
+    return op.cast(far / op.Sqrt(variance + given.epsilon), op.dtype(x))
 
 
 def BatchNormalization(op: Builder, *inputs: Tensor, given: Normalization) -> Value:
@@ -152,10 +208,19 @@ def BatchNormalization(op: Builder, *inputs: Tensor, given: Normalization) -> Va
 def InstanceNormalization(
     op: Builder, x: Tensor, scale: Tensor, shift: Tensor, epsilon: float = 1e-5
 ) -> Value:
-    axes = range(2, op.rank(x))
-    far = x - op.ReduceMean(x, axes)
-    variance = op.ReduceMean(far * far, axes)
-    return far / op.Sqrt(variance + epsilon) * _for_channels(op, scale, x) + _for_channels(op, shift, x)
+    _, far, variance = _spread(op, _wide(op, x), range(2, op.rank(x)))
+    y = op.cast(far / op.Sqrt(variance + epsilon), op.dtype(x))
+    return y * _for_channels(op, scale, x) + _for_channels(op, shift, x)
+
+
+def _spread(op: Builder, x: Tensor, axes: Sequence[int]) -> tuple[Tensor, Value, Tensor]:
+    """The mean along some axes, the distances from it, and the variance.
+
+    The variance as ONNX defines it, mean of squares less square of the mean, cancels beside a great mean.
+    """
+    mean = op.ReduceMean(x, axes)
+    far = x - mean
+    return mean, far, op.ReduceMean(far * far, axes)
 
 
 def LRN(
@@ -208,6 +273,20 @@ def Trilu(op: Builder, x: Tensor, k: Tensor | None = None, upper: int = 1) -> Te
     far = op.constant(np.arange(columns) - np.arange(rows).reshape(-1, 1), np.int64)
     least = op.constant(0, np.int64) if k is None else op.scalar(k)
     return op.Where(op.GreaterOrEqual(far, least) if upper else op.LessOrEqual(far, least), x, 0)
+
+
+@operators(
+    HannWindow=(0.5, 0.5, 0.0), HammingWindow=(25 / 46, 21 / 46, 0.0), BlackmanWindow=(0.42, 0.5, 0.08)
+)
+def _window(
+    op: Builder, factors: tuple[float, ...], size: Tensor, output_datatype: int = 1, periodic: int = 1
+) -> Tensor:
+    """A sum of cosines, of float64 if the result is: ONNX's definition has the digits of float32."""
+    to = ir.DataType(output_datatype)
+    n = op.cast(size, to if to is ir.DataType.DOUBLE else ir.DataType.FLOAT)
+    angle = op.Range(op.like(0, n), n, op.like(1, n)) * (2 * np.pi / (n if periodic else n - 1))
+    level, once, twice = factors
+    return op.cast(level - once * op.Cos(angle) + twice * op.Cos(angle * 2), to)
 
 
 def EyeLike(op: Builder, x: Tensor, dtype: int | None = None, k: int = 0) -> Tensor:

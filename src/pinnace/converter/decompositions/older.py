@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pinnace.converter.decompositions.common import Normalization, of_groups
 from pinnace.converter.rules import operators
 from pinnace.graph.builder import Builder
 from pinnace.ops.table import Arguments, Tensor
@@ -19,6 +20,14 @@ def _of_the_rest(op: Builder, name: str, x: Tensor, axis: int = 1) -> Tensor:
 
 def ResizeBefore11(op: Builder, x: Tensor, scales: Tensor, mode: str = "nearest") -> Tensor:
     return op.Upsample(x, scales, mode=mode)
+
+
+def GroupNormalizationBefore21(
+    op: Builder, x: Tensor, scale: Tensor, shift: Tensor, *, given: Normalization
+) -> Tensor:
+    """GroupNormalization with a scale and shift for each group."""
+    factor, offset = (op.Unsqueeze(v, [1]) for v in (scale, shift))
+    return op.Reshape(of_groups(op, x, given) * factor + offset, op.Shape(x))
 
 
 class _Pooling(Arguments):

@@ -41,6 +41,14 @@ def QuantizeLinear(
     return op.cast(op.Clip(whole, float(limits.min), float(limits.max)), to)
 
 
+def DynamicQuantizeLinear(op: Builder, x: Tensor) -> tuple[Tensor, ...]:
+    """DynamicQuantizeLinear; zeros alone have scale 1 in onnxruntime, and 0 in ONNX's definition."""
+    low, high = op.Min(op.ReduceMin(x, keepdims=0), 0), op.Max(op.ReduceMax(x, keepdims=0), 0)
+    scale = op.Where(op.Equal(low, high), 1, (high - low) / 255)
+    zero = op.cast(op.Round(op.Clip(0 - low / scale, op.like(0, x), op.like(255, x))), ir.DataType.UINT8)
+    return op.QuantizeLinear(x, scale, zero), scale, zero
+
+
 def DequantizeLinear(
     op: Builder, x: Tensor, scale: Tensor, zero: Tensor | None = None, *, given: Scaling
 ) -> Tensor:

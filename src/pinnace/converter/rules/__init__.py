@@ -35,7 +35,14 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 RULES, DECOMPOSITIONS = "rules", "decompositions"
 """The packages of the modules with rules."""
-CHANGED = {"Softmax": 13, "LogSoftmax": 13, "Hardmax": 13, "Resize": 11, "RoiAlign": 16}
+CHANGED = {
+    "Softmax": 13,
+    "LogSoftmax": 13,
+    "Hardmax": 13,
+    "Resize": 11,
+    "RoiAlign": 16,
+    "GroupNormalization": 21,
+}
 """The operator sets that gave operators another meaning: what they were is `SoftmaxBefore13` and the like."""
 _TABLE: dict[tuple[str, str, str, Dialect | None], Rule] = {}
 """The rules by package, domain (`DOMAIN` in their module), operator, and the one dialect that has them."""

@@ -5,22 +5,18 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.converter.decompositions.common import Reduction
 from pinnace.converter.primitives import Primitives, number_of
 from pinnace.converter.rules import operators, rule, shapes
 from pinnace.converter.rules.int32 import from_int32, in_int32
 from pinnace.converter.rules.layout import elementwise, reduction
 from pinnace.graph.failures import Unsupported
-from pinnace.ops.table import Arguments, Ints, Tensor
+from pinnace.ops.table import Ints, Tensor
 from pinnace.ops.values import INT32, INT64
 from pinnace.program import Dialect
 
 _MODES = {"ReduceL1": 6, "ReduceL2": 8, "ReduceMax": 1, "ReduceMean": 0, "ReduceMin": 2, "ReduceProd": 3}
 _MODES |= {"ReduceSum": 4, "ReduceSumSquare": 5}  # ReduceMode
-
-
-class Reduction(Arguments):
-    keepdims: int = 1
-    noop_with_empty_axes: int = 0
 
 
 @operators("ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd", only=Dialect.MINDSPORE)
