@@ -34,6 +34,9 @@ RESIZES = {
     "antialias": "Resize<mode='linear', antialias=1>(x, , g)",
     "outside": "Resize<mode='cubic', exclude_outside=1>(x, , g)",
     "sizes": "Resize<mode='linear'>(x, , , sizes)",
+    "corners": "Resize<mode='linear', coordinate_transformation_mode='align_corners'>(x, , g)",
+    "corners cubic": "Resize<mode='cubic', coordinate_transformation_mode='align_corners'>(x, , g)",
+    "corners nearest": "Resize<mode='nearest', coordinate_transformation_mode='align_corners'>(x, , g)",
     "policy": "Resize<mode='linear', keep_aspect_ratio_policy='not_larger', axes=[2, 3]>(x, , , pair)",
 }
 

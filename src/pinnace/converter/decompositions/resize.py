@@ -90,7 +90,7 @@ def _coordinate(
         case "pytorch_half_pixel":
             return op.Where(op.Greater(count, 1), (i + 0.5) / scale - 0.5, 0)
         case "align_corners":
-            return i * (size - 1) / op.Max(scale * size - 1, op.like(1e-6, scale))
+            return i * (size - 1) / op.Max(count - 1, op.like(1, count))  # as PyTorch and onnxruntime
         case "asymmetric":
             return i / scale
         case "tf_half_pixel_for_nn":
