@@ -2,6 +2,9 @@
 
 import gc
 import itertools
+import signal
+import threading
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -78,6 +81,32 @@ def test_what_a_client_raises_comes_out():
 
     with pytest.raises(ArithmeticError, match="so it goes"):
         served([lambda: None, fail], RunLimit(0.0, runs=2))
+
+
+def test_ctrl_c_and_the_error_of_a_client_end_the_others_with_their_calls():
+    """Clients that nothing ends take 100 s."""
+    counts = [0, 0]
+
+    def interrupt():
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    def fail():
+        raise ArithmeticError("so it goes")
+
+    def client(index, then):
+        def call():
+            time.sleep(0.001)
+            counts[index] += 1
+            if index and counts[index] == 3:
+                then()
+
+        return call
+
+    for then, error in ((interrupt, KeyboardInterrupt), (fail, ArithmeticError)):
+        counts[:] = [0, 0]
+        with pytest.raises(error):
+            served([client(0, then), client(1, then)], RunLimit(0.0, runs=100_000))
+        assert max(counts) < 100_000
 
 
 @pytest.mark.parametrize("was_on", [True, False])

@@ -106,6 +106,28 @@ def test_a_runner_is_measured_with_several_clients(files, capsys) -> None:
     assert out.count("Mean bias of all nodes/tensors: 0%") == 6
 
 
+def test_a_closed_stdout_leaves_the_error_on_stderr(capsys, monkeypatch) -> None:
+    monkeypatch.setattr("sys.stdout", None)
+    code, _, err = benchmark(capsys, "--modelFile=none.ms")
+    assert (code, err.splitlines()[-1]) == (255, "Run Benchmark none.ms Failed : -1")
+
+
+@pytest.mark.parametrize(
+    ("place", "flags"),
+    [
+        ("timing.spans", ()),
+        ("throughput.served", ("--enableParallelPredict", "--inputShape=x:3,4,5;y:3,4,5")),
+    ],
+)
+def test_ctrl_c_ends_the_command_with_130(capsys, monkeypatch, place: str, flags: tuple[str, ...]) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"pinnace.bench.{place}", interrupted)
+    code, out, err = benchmark(capsys, f"--modelFile={ADD}", *flags)
+    assert (code, "Success" in out, "Traceback" in err) == (130, False, False)
+
+
 @pytest.mark.parametrize(
     ("flags", "text"),
     [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from threading import Barrier
+from threading import Barrier, Event
 
 import numpy as np
 
@@ -42,16 +42,25 @@ def caller(model: ModelParallelRunner, arrays: Sequence[Array]) -> Call:
 def served(calls: Sequence[Call], limit: RunLimit) -> list[Spans]:
     """Run one client for each of `calls` until the limit; all start at the same time.
 
-    Raises the error of a call.
+    Raises the error of a call. That, or Ctrl-C, ends the other clients with the calls that they wait for.
     """
-    start = Barrier(len(calls))
+    start, stopped = Barrier(len(calls)), Event()
 
     def client(call: Call) -> Spans:
         start.wait()
-        return spans(call, limit)
+        try:
+            return spans(call, limit, stopped)
+        except BaseException:
+            stopped.set()
+            raise
 
-    with ThreadPoolExecutor(len(calls)) as pool:
+    pool = ThreadPoolExecutor(len(calls))
+    try:
         return list(pool.map(client, calls))
+    finally:
+        stopped.set()
+        start.abort()  # clients that wait for those that Ctrl-C left out
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def throughput(clients: Sequence[Spans]) -> Throughput:

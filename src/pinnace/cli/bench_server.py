@@ -37,6 +37,9 @@ def measured_at(
         arrays = [one.array for one in fed]
         submit, threads = model.submitting(arrays)
         doing = f"{setting} ({number} of {len(settings)})"
-        with threads, progress(doing, model=name), collector_off():
-            report.add(row_of(setting, partial(model.client, arrays), submit, warming, limit))
+        with progress(doing, model=name), collector_off():
+            try:
+                report.add(row_of(setting, partial(model.client, arrays), submit, warming, limit))
+            finally:
+                threads.shutdown(cancel_futures=True)  # Ctrl-C leaves up to 100,000
     return report

@@ -45,9 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _run_clients(given) if given.enableParallelPredict else _run_one(given, name)
     except (PinnaceError, OSError, MemoryError) as error:
         reason = "" if isinstance(error, _FailedError) else f"benchmark: {error}\n"
-        sys.stdout.flush()
+        print(end="", flush=True)
         print(f"{reason}Run Benchmark {name} Failed : -1", file=sys.stderr)
         sys.exit(FAILED)
+    except KeyboardInterrupt:
+        sys.exit(130)
     print(f"Run Benchmark {name} Success.")
 
 
@@ -258,8 +260,7 @@ class _Reference:
 
     @staticmethod
     def _fail(message: str) -> NoReturn:
-        print("Run MarkAccuracy error: -1")
-        sys.stdout.flush()
+        print("Run MarkAccuracy error: -1", flush=True)
         print(f"{message}\nCompare output error -1", file=sys.stderr)
         raise _FailedError(message)
 
@@ -309,7 +310,8 @@ def _run_clients(given: argparse.Namespace) -> None:
             def call() -> None:
                 start = perf_counter_ns()
                 outputs = runner.predict(inputs)
-                print(f"{line(next(tasks))} time: {(perf_counter_ns() - start) // 1000 / 1e3:g} ms")
+                taken = f"{(perf_counter_ns() - start) // 1000 / 1e3:g} ms"
+                print(f"{line(next(tasks))} time: {taken}\n", end="")  # one call: lines of clients stay apart
                 if reference:
                     reference.compare(outputs)
 

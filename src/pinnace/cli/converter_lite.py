@@ -63,6 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"converter_lite: {error}", file=sys.stderr)
         print("Convert failed. Ret: -1")
         sys.exit(_FAILED)
+    except KeyboardInterrupt:
+        sys.exit(130)
     print("CONVERT RESULT SUCCESS:0")
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.resources import files
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -90,31 +90,34 @@ def _demonstrate(
     pictures: dict[str, npt.NDArray[np.float32]], workers: int, clients: int, tasks: int, threads: int
 ) -> tuple[float, list[FinishedTask]]:
     """Return the seconds from first request to last answer, and the tasks in order of completion."""
+    from pinnace.bench.throughput import served
+    from pinnace.bench.timing import RunLimit
     from pinnace.cli.opening import context_for, open_model
 
     with open_model(data(MODEL), context_for(threads, workers=workers)) as runner:
         _predict(runner, pictures[PICTURES[0]])  # warm up
         done: list[FinishedTask] = []
         started = time.perf_counter()
-        with ThreadPoolExecutor(clients) as pool:
-            ask = partial(_client, runner, tasks, pictures, done)
-            list(pool.map(ask, range(clients)))  # raises the error of a client
+        served(
+            [partial(_ask, runner, pictures, done, client, count()) for client in range(clients)],
+            RunLimit(0.0, tasks),
+        )
         return time.perf_counter() - started, done
 
 
-def _client(
+def _ask(
     runner: ModelParallelRunner,
-    tasks: int,
     pictures: dict[str, npt.NDArray[np.float32]],
     done: list[FinishedTask],
     client: int,
+    tasks: Iterator[int],
 ) -> None:
-    """Run `tasks` predictions in turn; each client starts with another picture."""
-    for task in range(tasks):
-        name = PICTURES[(client + task) % len(PICTURES)]
-        started = time.perf_counter()
-        probabilities = _predict(runner, pictures[name])
-        done.append(FinishedTask(client, task + 1, name, time.perf_counter() - started, probabilities))
+    """Run the next of a client's `tasks`; each client starts with another picture."""
+    task = next(tasks)
+    name = PICTURES[(client + task) % len(PICTURES)]
+    started = time.perf_counter()
+    probabilities = _predict(runner, pictures[name])
+    done.append(FinishedTask(client, task + 1, name, time.perf_counter() - started, probabilities))
 
 
 def _predict(runner: ModelParallelRunner, picture: npt.NDArray[np.float32]) -> npt.NDArray[Any]:
