@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from pinnace.errors import ArgumentValueError
 from pinnace.types import Array
@@ -44,6 +44,8 @@ def load(
 ) -> npt.NDArray[np.float32]:
     """Return the picture of a file as a batch of one: float32 of [1, channels, height, width], or NHWC.
 
+    The picture is turned as its EXIF says; of 16 bits of gray the upper 8 are taken.
+
     `crop` keeps the central rectangle with the proportions of `size` and this fraction of the largest
     possible one; without it the whole picture is stretched. It is resized to `size`, (height, width), with
     Pillow's bicubic filter; None keeps its size. The values are (pixel * `scale` - `mean`) / `std` with
@@ -68,9 +70,17 @@ def load(
 
 
 def opened(path: str | os.PathLike[str], mode: str) -> Image.Image:
-    """Return the picture of a file in a mode of Pillow. Raises ArgumentValueError if it is none."""
+    """Return the picture of a file, turned as its EXIF says, in a mode of Pillow.
+
+    Raises ArgumentValueError if it is none.
+    """
     try:
         with _identified(path) as picture:
+            ImageOps.exif_transpose(picture, in_place=True)
+            if picture.mode in ("I", "F"):  # Pillow clips them at 255
+                raise ValueError(f"no number of mode {picture.mode} is said to be white: use 8 or 16 bits")
+            if picture.mode.startswith("I;16"):  # likewise
+                return Image.fromarray((np.asarray(picture) >> 8).astype(np.uint8)).convert(mode)
             return picture.convert(mode)
     except UnidentifiedImageError as error:
         raise ArgumentValueError(f"{os.fspath(path)}: not a picture that Pillow can read") from error

@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 
 import pinnace as mslite
 from pinnace.errors import ArgumentValueError
@@ -72,6 +72,32 @@ def test_a_picture_is_cropped_resized_and_normalized_as_pillow_and_numpy_do(phot
 def test_values_are_pixels_by_255_if_nothing_else_is_said(photo):
     pixels = np.asarray(Image.open(photo), np.float32)
     np.testing.assert_allclose(mslite.images.load(photo)[0], pixels.transpose(2, 0, 1) / 255, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["gray.png", "gray.tif"])
+def test_gray_of_16_bits_has_its_upper_8(tmp_path, name):
+    pixels = np.arange(0, 65536, 257, dtype=np.uint16).reshape(16, 16)
+    Image.fromarray(pixels).save(tmp_path / name)
+    for channels in (1, 3):
+        found = mslite.images.load(tmp_path / name, scale=1, channels=channels)
+        np.testing.assert_array_equal(found, np.broadcast_to(pixels >> 8, found.shape))
+
+
+@pytest.mark.parametrize(("dtype", "mode"), [(np.float32, "F"), (np.int32, "I")])
+def test_pixels_without_a_white_are_refused(tmp_path, dtype, mode):
+    Image.fromarray(np.ones((4, 4), dtype)).save(tmp_path / "p.tif")
+    with pytest.raises(ArgumentValueError, match=f"p.tif: cannot be read: no number of mode {mode} is said"):
+        mslite.images.load(tmp_path / "p.tif")
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_a_picture_is_turned_as_its_exif_says(photo, tmp_path, orientation):
+    exif = Image.Exif()
+    exif[ImageOps.ExifTags.Base.Orientation] = orientation
+    Image.open(photo).save(tmp_path / "turned.png", exif=exif)
+    shown = ImageOps.exif_transpose(Image.open(tmp_path / "turned.png"))
+    found = mslite.images.load(tmp_path / "turned.png", scale=1, layout="NHWC")
+    np.testing.assert_array_equal(found[0], np.asarray(shown))
 
 
 def test_numbers_of_a_picture_are_resized_channel_by_channel():
