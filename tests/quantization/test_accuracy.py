@@ -36,6 +36,8 @@ def values(*numbers):
         ([0.9e-5, 3], [0, 2], 0.5),  # too little beside 0 to count
         ([math.nan, 1], [1, 1], math.inf),
         ([math.inf], [1], math.inf),
+        ([1, 1], [math.nan, 1], math.inf),
+        ([1], [-math.inf], math.inf),
     ],
 )
 def test_relative_errors(got, want, error):

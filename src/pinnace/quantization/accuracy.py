@@ -130,10 +130,11 @@ def relative_error(got: npt.NDArray[np.float64], want: npt.NDArray[np.float64]) 
     """Mean of |got - want| / |want| over the values that differ; 0 if none does.
 
     Values within 1e-8 + 1e-5 |want| of each other do not differ. Where the reference is 0 the error is |got|,
-    and up to 1e-5 does not count. A value that is not finite makes the result infinite, since the tool
-    rejects such outputs. Source: the tool's public source, `tools/benchmark/benchmark_base.h`.
+    and up to 1e-5 does not count. A value that is not finite makes the result infinite: the tool rejects such
+    outputs, and none is near such a reference. Source: the tool's public source,
+    `tools/benchmark/benchmark_base.h`.
     """
-    if not np.isfinite(got).all():
+    if not (np.isfinite(got).all() and np.isfinite(want).all()):
         return float("inf")
     error, size = np.abs(got - want), np.abs(want)
     zero = size < _NOTHING
