@@ -155,8 +155,9 @@ def test_the_fastest_wins_everywhere_and_is_remembered(pinnace, fakes, model):
     ]
     wins = {place(row): row["wins"] for row in found["ways"]}
     assert all(won == [] for (provider, *_), won in wins.items() if provider == "onnxruntime")
-    assert "for latency" in wins["openvino", 1, 1]
-    assert "for latency" in wins["openvino", 2, 1]
+    # the clock gives workers more predictions, and threads none
+    assert wins["openvino", 1, 1] == ["for latency"]
+    assert wins["openvino", 2, 1] == []
     assert wins["openvino", 1, 2] == ["for throughput"]
     for row in found["ways"]:
         assert row["latency"] == pytest.approx(1000 * (FAST if row["provider"] == "openvino" else SLOW))
@@ -509,7 +510,7 @@ def test_a_full_disk_costs_no_figures(pinnace, fakes, model, monkeypatch):
 
     monkeypatch.setattr("pinnace.cache.model.ModelCache.keep_tuning", keep)
     answer = pinnace("tune", model, "--seconds", 0)
-    assert "for latency, for throughput" in answer.out
+    assert "for latency" in answer.out
     assert answer.err.endswith("; nothing is stored: /cache: no space left on device\n")
 
 

@@ -56,7 +56,7 @@ def test_a_table_has_the_figures_of_each_way_and_where_it_wins(printed):
         "net.onnx",
         "workers x threads computes in engine p50 ms p99 ms per second MB deviation chosen",
         "1 x 2 float32 onnxruntime 10.000 12.500 100.0 20.0 0.0e+00",
-        "1 x 2 float32 openvino 4.000 5.000 250.0 40.0 2.0e-07 for latency, for throughput",
+        "1 x 2 float32 openvino 4.000 5.000 250.0 40.0 2.0e-07 for latency",
         "2 x 1 float32 openvino 7.000 9.000 280.0 50.0 2.0e-07 for throughput",
         "2 x 1 onnxruntime it failed",
         "2 x 1 float32 onnxruntime 18.000 25.000 110.0 30.0 0.0e+00 p99 is above 20 ms",

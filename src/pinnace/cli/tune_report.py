@@ -61,13 +61,9 @@ def _words(one: Measurement) -> str:
 
 
 def _wins(tuning: Tuning, one: Measurement) -> list[str]:
-    """Describe where a configuration is the fastest: in latency or in throughput."""
-    wins = []
-    if one.workers == 1 and one == tuning.best("", one.precision, one.threads, 1, bool(one.form)):
-        wins.append("for latency")
-    if one == tuning.best("", one.precision, 0, one.workers, bool(one.form)):
-        wins.append("for throughput")
-    return wins
+    """Describe where builds of its precision that leave all else open take a configuration."""
+    best = (tuning.best("", one.precision, 0, workers, bool(one.form)) for workers in (1, 0))
+    return [what for what, won in zip(("for latency", "for throughput"), best, strict=True) if one == won]
 
 
 def _rows(tuning: Tuning, outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
