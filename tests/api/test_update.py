@@ -355,7 +355,7 @@ def test_only_what_was_named_can_be_updated(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "match"),
     [
-        (["first", "secnd"], "no weights of these names: 'secnd'; the nearest are 'second'$"),
+        (["first", "secnd", "9"], r"of these names: 'secnd' \(the nearest are 'second'\), '9'$"),
         (["first", *"123456"], "names: '1', '2', '3', '4', '5', and 1 more$"),
         (["first", "", "first"], "names.txt:3: 'first' is in line 1 already"),
         (["", ""], "names no weights"),

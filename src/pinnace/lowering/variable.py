@@ -72,7 +72,8 @@ def chosen(graph: Program | ir.Model, name: str, wanted: Collection[str]) -> Wei
     known = weights_of(graph)
     unknown = [w for w in wanted if w not in known]
     if unknown:
-        lines = [f"{w!r}{nearest(w, known)}" for w in unknown[:_MAX_NAMED]]
+        near = {w: nearest(w, known).removeprefix("; ") for w in unknown[:_MAX_NAMED]}
+        lines = [f"{w!r} ({found})" if found else repr(w) for w, found in near.items()]
         more = f", and {len(unknown) - _MAX_NAMED} more" if len(unknown) > _MAX_NAMED else ""
         raise ConfigError(f"{name} has no weights of these names: {', '.join(lines)}{more}")
     for wanted_name in wanted:
