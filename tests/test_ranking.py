@@ -48,14 +48,33 @@ def test_a_result_has_a_number_for_each_name(array, is_right):
     [
         ("l.txt", "cat\ndog\ncow\n"),
         ("l", "cat\ndog\ncow"),
+        ("l.txt", "\ufeffcat\r\ndog\r\ncow\r\n\r\n\n"),
+        ("l.json", '\ufeff["cat", "dog", "cow"]'),
         ("l.json", '["cat", "dog", "cow"]'),
         ("l.json", '{"0": "cat", "2": "cow", "1": "dog"}'),
     ],
 )
 def test_names_are_lines_a_list_or_an_object_by_number(tmp_path, name, text):
-    (tmp_path / name).write_text(text)
+    (tmp_path / name).write_text(text, encoding="utf-8", newline="")
     assert read(tmp_path / name) == NAMES
     assert [one.label for one in labels(np.arange(3), str(tmp_path / name), 1)[0]] == ["cow"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"cat": 0}',
+        '{"id2label": {"0": "cat"}}',
+        '"a"',
+        '[null, "b"]',
+        '{"0": ["n01", "cat"]}',
+        '[["a"], "b"]',
+    ],
+)
+def test_json_of_another_form_is_told_which_is_needed(tmp_path, text):
+    (tmp_path / "l.json").write_text(text)
+    with pytest.raises(ArgumentValueError, match=r"JSON has a list of names.* or an object by number"):
+        read(tmp_path / "l.json")
 
 
 @pytest.mark.parametrize("text", ["{", '{"1": "cat"}', "7", "null", '{"0": "a", "2": "b"}'])

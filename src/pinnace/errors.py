@@ -147,6 +147,8 @@ class UnsupportedModelError(PinnaceError, RuntimeError):
     """A model uses unsupported primitives; the error lists all of them, with counts and first nodes."""
 
     _lines = True
+    _what = "uses {} unsupported primitive(s)"
+    _remedy = "Change these in the model, and export it again."
 
     def __init__(self, model: str, primitives: Sequence[UnsupportedPrimitive]) -> None:
         self.model, self.primitives = model, tuple(primitives)
@@ -154,14 +156,21 @@ class UnsupportedModelError(PinnaceError, RuntimeError):
             f"  {shown(p.name)} x{p.count}, first at node {shown(repr(p.first_node))}: {plain(p.reason)}"
             for p in self.primitives
         ]
-        first = f"{plain(model)} uses {len(lines)} unsupported primitive(s):"
-        last = "Change these in the model, and export it again."
+        first = f"{plain(model)} {self._what.format(len(lines))}:"
+        last = self._remedy
         if all(p.reason.endswith("by shapes of the inputs") for p in primitives):
             last = "Give the inputs fixed shapes (--shape, --inputShape, Converter.input_shape)."
         super().__init__("\n".join((first, *lines, last)))
 
     def __reduce__(self) -> tuple[type[UnsupportedModelError], tuple[str, Sequence[UnsupportedPrimitive]]]:
         return type(self), (self.model, self.primitives)  # allows sending it to another process
+
+
+class UnfitShapesError(UnsupportedModelError):
+    """A model does not take the shapes of its inputs; the error names the primitive."""
+
+    _what = "does not take the shapes of its inputs"
+    _remedy = "Give other shapes, or change the model, and export it again."
 
 
 class LackingKernelsError(UnsupportedModelError):

@@ -56,16 +56,19 @@ def fits(array: Array, names: Sequence[str]) -> bool:
 
 def read(path: str | os.PathLike[str]) -> list[str]:
     """Read the names of classes, as `labels` describes them. Raises ArgumentValueError and OSError."""
-    with Path(path).open(encoding="utf-8") as file:
+    with Path(path).open(encoding="utf-8-sig") as file:
         try:
             text = file.read(_MOST)
             if Path(path).suffix != ".json":
-                return text.splitlines()
+                return text.rstrip("\n").splitlines()
             held = json.loads(text)
-            return list(
-                map(str, held if isinstance(held, list) else (held[str(i)] for i in range(len(held))))
-            )
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise ArgumentValueError(
-                f"{path}: cannot be read as labels: {error or type(error).__name__}"
-            ) from None
+        except (ValueError, RecursionError) as error:
+            raise ArgumentValueError(f"{path}: cannot be read as labels: {error}") from None
+    if isinstance(held, dict):
+        held = [held.get(str(i)) for i in range(len(held))]
+    if not isinstance(held, list) or not all(isinstance(one, str | int | float) for one in held):
+        raise ArgumentValueError(
+            f'{path}: cannot be read as labels: JSON has a list of names, as in ["cat", "dog"], or an '
+            'object by number, as in {"0": "cat", "1": "dog"}'
+        )
+    return list(map(str, held))

@@ -80,6 +80,15 @@ def test_a_key_that_is_read_is_not_written_to(pinnace, tmp_path):
     assert key.read_text() == "00" * 16
 
 
+@pytest.mark.parametrize("shape", ["2,4", "2", "2,3,1"])
+def test_a_shape_that_does_not_fit_is_no_unsupported_primitive(pinnace, onnx_file, tmp_path, shape):
+    model = onnx_file(["MatMul a b -> y"], ["a float n,3", "b float 3,2"], ["y float n,2"])
+    answer = pinnace("convert", model, tmp_path / "o.ms", "--shape", f"a={shape}")
+    assert answer.code == 1
+    assert "does not take the shapes of its inputs:\n  MatMul x1, first at node" in answer.err
+    assert "unsupported" not in answer.err
+
+
 def test_a_shape_that_is_none_is_an_error_of_one_line(pinnace, tmp_path):
     answer = pinnace("convert", MODEL, tmp_path / "o.ms", "--shape", "x=0,3")
     assert answer.code == 1

@@ -30,7 +30,7 @@ def test_what_is_no_model(tmp_path, content):
     "name", ["relu_AES-CBC.mindir", "relu_AES-GCM.mindir", "relu_SM4-CBC.mindir", "softmax_AES-GCM.ms"]
 )
 def test_an_encrypted_file_needs_its_key(data, name):
-    with pytest.raises(ModelFormatError, match=r"is encrypted.*dec_key"):
+    with pytest.raises(ModelFormatError, match=r"is encrypted.*dec_key.* by pinnace convert --decrypt-key"):
         read(Source.of_file(data / "encrypted" / name), ModelType.MINDIR)
 
 

@@ -17,7 +17,7 @@ _TYPES = {"FLOAT": "FLOAT32", "FLOAT16": "FLOAT16", "INT8": "INT8", "UINT8": "UI
 _FLAGS: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
     ("fmk", "", ("ONNX", "MINDIR", "TF", "TFLITE", "CAFFE", "PYTORCH"), "framework of the model"),
     ("modelFile", "", (), "the model"),
-    ("outputFile", "", (), "the file to write; .mindir is appended"),
+    ("outputFile", "", (), "the file to write; .mindir or .ms is appended"),
     ("weightFile", "", (), "the weights of a Caffe model"),
     ("inputDataType", "DEFAULT", tuple(_TYPES), "element type of quantized inputs"),
     ("outputDataType", "DEFAULT", tuple(_TYPES), "element type of quantized outputs"),
@@ -47,7 +47,9 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> None:
     """Convert a model. The last line on success is "CONVERT RESULT SUCCESS:0"."""
     print_warnings("converter_lite")
-    parser = _Parser(prog="converter_lite", description="Convert a model to .mindir.", allow_abbrev=False)
+    parser = _Parser(
+        prog="converter_lite", description="Convert a model to .mindir or .ms.", allow_abbrev=False
+    )
     for name, default, choices, meaning in _FLAGS:
         text = ": ".join(filter(None, (meaning, " | ".join(choices))))
         parser.add_argument(

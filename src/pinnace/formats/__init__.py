@@ -57,7 +57,10 @@ def kind(source: Source, model_type: ModelType | None = None) -> ModelType:
             f"use ModelType.{found.name}"
         )
     if found is None and is_encrypted(source.data):
-        raise ModelFormatError(f"{source.name}: is encrypted; give build_from_file dec_key and dec_mode")
+        raise ModelFormatError(
+            f"{source.name}: is encrypted; give build_from_file dec_key and dec_mode, or decrypt it by "
+            "pinnace convert --decrypt-key"
+        )
     if found is None and model_type is None:
         raise ModelFormatError(
             f"{source.name}: is not a model that Pinnace reads (.mindir, .ms or .onnx)"

@@ -9,7 +9,7 @@ from itertools import combinations
 
 import onnx_ir as ir
 
-from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
+from pinnace.errors import UnfitShapesError, UnsupportedPrimitive
 from pinnace.graph import shape_data
 from pinnace.graph.inference import InferenceError, opset_of, refine
 from pinnace.graph.nodes import ORIGIN
@@ -37,7 +37,7 @@ def loosen(graph: ir.Graph) -> None:
 def infer_all(model: ir.Model, name: str) -> None:
     """Infer the shapes of all values of a graph, except those in nested graphs.
 
-    Raises UnsupportedModelError for the first node whose inputs do not fit together.
+    Raises UnfitShapesError for the first node whose inputs do not fit together.
     """
     opset = opset_of(model)
     for node in model.graph:
@@ -52,7 +52,7 @@ def infer_all(model: ir.Model, name: str) -> None:
 
 
 def compare(model: ir.Model, before: ir.Model, name: str) -> None:
-    """Raise UnsupportedModelError for constants that an exporter took from shapes, and that now mean another.
+    """Raise UnfitShapesError for constants that an exporter took from shapes, and that now mean another.
 
     Examples are a Reshape that keeps the old batch size while other dimensions grow, and a constant with the
     input's old size to which an input of size 1 is now broadcast. `before` is the graph with those of the
@@ -97,12 +97,12 @@ def _stretched(node: ir.Node, old: ir.Node) -> str:
     return ""
 
 
-def _refusal(name: str, node: ir.Node, reason: str) -> UnsupportedModelError:
+def _refusal(name: str, node: ir.Node, reason: str) -> UnfitShapesError:
     given = " and ".join(str(list(shape_of(i))) for i in node.inputs if i is not None)
     origins: tuple[str, ...] = node.meta.get(ORIGIN, ())
     title = (origins[-1] if origins else node.name) or node.outputs[0].name or ""
     row = UnsupportedPrimitive(node.op_type, 1, title, f"{reason}; its inputs are {given}")
-    return UnsupportedModelError(name, [row])
+    return UnfitShapesError(name, [row])
 
 
 def shape_of(value: ir.Value) -> Shape:
