@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, parser
 import pinnace
 from pinnace.errors import (
     ArgumentTypeError,
+    ArgumentValueError,
     ConfigError,
     DataMismatchError,
     ModelFormatError,
@@ -104,6 +105,12 @@ def test_a_call_gives_numpy_arrays(model):
     assert arrays["minus"] is arrays[1] is arrays[-1] is dict(arrays)["minus"]
     with pytest.raises(KeyError, match="no output 'logits'; there are 'sum', 'minus'"):
         arrays["logits"]
+
+
+@pytest.mark.parametrize("timeout", [-1, float("inf"), float("nan"), 1e30])
+def test_a_timeout_has_limits(model, timeout):
+    with pytest.raises(ArgumentValueError, match=r"a number of seconds from 0 to \d+, not"):
+        model({"x": X, "y": Y, "s": S}, timeout=timeout)
 
 
 def test_memory_of_another_library_is_not_copied(model):

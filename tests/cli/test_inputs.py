@@ -89,7 +89,10 @@ def test_raw_values_have_the_size_of_the_input(tmp_path, shape, size, result):
     [
         ("16000", DataType.FLOAT32, [16000]), ("-1,+2", DataType.INT8, [-1, 2]),
         (".5,1e-3", DataType.FLOAT64, [0.5, 0.001]), ("18446744073709551615", DataType.UINT64, [2**64 - 1]),
-        ("300", DataType.UINT8, None), ("1.5", DataType.INT32, None), ("1,,2", DataType.INT32, None),
+        ("nan,-inf,Inf", DataType.FLOAT32, [np.nan, -np.inf, np.inf]),
+        ("true,False,1", DataType.BOOL, [True, False, True]), ("true", DataType.FLOAT32, None),
+        ("nan", DataType.INT32, None), ("300", DataType.UINT8, None),
+        ("1.5", DataType.INT32, None), ("1,,2", DataType.INT32, None),
     ],
 )  # fmt: skip
 def test_numbers_in_the_place_of_a_file_are_exact(text, dtype, values):
@@ -98,7 +101,22 @@ def test_numbers_in_the_place_of_a_file_are_exact(text, dtype, values):
             fed(text, (1,), dtype)
     else:
         found = fed(text, (len(values),), dtype).array
-        assert (found.tolist(), found.dtype) == (values, dtype.to_numpy())
+        np.testing.assert_array_equal(found, np.array(values, dtype.to_numpy()), strict=True)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "written"),
+    [
+        (DataType.FLOAT32, ">f4"),
+        (DataType.INT64, ">i8"),
+        (DataType.BFLOAT16, "<f4"),
+        (DataType.BFLOAT16, ">f4"),
+    ],
+)
+def test_arrays_of_other_bytes_and_bfloat16_as_it_is_saved_are_taken(tmp_path, dtype, written):
+    np.save(tmp_path / "x.npy", np.array([1, -2, 3]).astype(written))
+    found = fed(tmp_path / "x.npy", (3,), dtype).array
+    assert (found.tolist(), found.dtype) == ([1, -2, 3], dtype.to_numpy())
 
 
 @pytest.mark.parametrize(
@@ -163,9 +181,32 @@ def test_a_picture_is_divided_by_255_and_needs_one_place(pixels):
         with pytest.raises(ArgumentValueError, match="a picture needs 4 dimensions, the first of them 1"):
             fed(path, shape)
     for shape in ((1, 3, -1, 4), (1, 3, 4, -1), (1, -1, -1, 3)):
-        with pytest.raises(ArgumentValueError, match="give --size"):
+        with pytest.raises(ArgumentValueError, match=r"give --shape, as in --shape x=1,.*224"):
             fed(path, shape)
     assert fed(path, (1, 3, -1, -1), pictures=Pictures(size=(2, 5))).array.shape == (1, 3, 2, 5)
+
+
+def test_a_size_of_pictures_fits_what_the_model_fixes(pixels, monkeypatch):
+    path, _ = pixels
+    assert fed(path, (1, 3, 4, -1), pictures=Pictures(size=(4, 5))).array.shape == (1, 3, 4, 5)
+    with pytest.raises(ArgumentValueError, match=r"--size 8,8: the input takes \[1, 3, 4, -1\]"):
+        fed(path, (1, 3, 4, -1), pictures=Pictures(size=(8, 8)))
+    monkeypatch.setattr(inputs, "usable_memory", lambda: 1000)
+    for file, size in ((path, (10, 9)), (None, None)):
+        with pytest.raises(ArgumentValueError, match="has 1080 bytes, but this process may use only 1000"):
+            fed(file, (1, 3, -1, -1) if file else (1, 3, 10, 9), pictures=Pictures(size=size))
+
+
+def test_a_picture_keeps_its_pixels_in_an_input_of_integers(pixels):
+    path, array = pixels
+    assert (fed(path, (1, 4, 4, 3), DataType.UINT8).array[0] == array).all()
+    halved = fed(path, (1, 4, 4, 3), DataType.INT8, Pictures(scale=0.25, mean=2)).array
+    assert (halved[0] == np.rint(array / 4 - 2)).all()
+    for dtype, mean, values in ((DataType.UINT8, 20, "-20 to 27"), (DataType.INT8, -90, "90 to 137")):
+        with pytest.raises(
+            ArgumentValueError, match=f"gives {values}, but the input takes u?int8: see --scale"
+        ):
+            fed(path, (1, 4, 4, 3), dtype, Pictures(mean=mean))
 
 
 def test_a_batch_is_the_first_dimension_of_the_inputs_that_leave_it_free():
@@ -173,6 +214,8 @@ def test_a_batch_is_the_first_dimension_of_the_inputs_that_leave_it_free():
     free, fixed, scalar = (SimpleNamespace(name=name, shape=shape) for name, shape in shapes.items())
     assert batched([free, fixed, scalar], {}, 5) == {"x": (5, 3)}
     assert batched([free], {"x": (1, 7)}, 5) == {"x": (5, 7)}
+    with pytest.raises(ArgumentValueError, match="--batch 5: --shape x=2,7 has another first dimension"):
+        batched([free], {"x": (2, 7)}, 5)
     with pytest.raises(ArgumentValueError, match="--batch 5: no input has a free first dimension"):
         batched([fixed, scalar], {}, 5)
 

@@ -53,6 +53,17 @@ def test_a_number_below_the_least_is_wrong_use_and_the_least_is_not(
     assert option not in right.err
 
 
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [("bench", "--seconds"), ("tune", "--seconds"), ("serve", "--timeout"), ("serve", "--drain")],
+)
+def test_seconds_have_an_end(pinnace, tmp_path, command, option):
+    for seconds in ("inf", "1e30"):
+        wrong = pinnace(command, tmp_path / "none.onnx", option, seconds)
+        assert (wrong.code, wrong.out) == (2, "")
+        assert "2147483648" in wrong.err
+
+
 @pytest.mark.parametrize("command", DEFAULTS)
 def test_help_says_the_defaults_that_scripts_rely_on(pinnace, command):
     text = " ".join(pinnace(command, "--help").out.split())

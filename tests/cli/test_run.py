@@ -108,6 +108,33 @@ def test_an_array_on_stdin(identity, tmp_path):
     assert json.loads(done.stdout)["outputs"][0]["values"] == [1, 2]
 
 
+def test_an_npz_file_on_stdin_is_refused(identity, tmp_path):
+    np.savez(tmp_path / "x.npz", x=np.array([1, 2], np.float32))
+    with (tmp_path / "x.npz").open("rb") as file:
+        command = [sys.executable, "-m", "pinnace", "run", str(identity("2")), "--input", "x=-"]
+        done = subprocess.run(command, stdin=file, capture_output=True)
+    assert done.returncode == 1
+    assert b"pinnace: input 'x' from -: is an .npz file, which stdin does not take" in done.stderr
+
+
+@pytest.mark.parametrize("options", [("--input", "-"), (), ("--json",)])
+def test_closed_streams_are_empty_ones(identity, tmp_path, options):
+    """Everything is said on those that are left, and what a command writes into files is whole."""
+    shell = 'exec "$@" <&- {}>&-'
+    command = [sys.executable, "-m", "pinnace", "run", str(identity("2")), *options, "--save", str(tmp_path)]
+    for closed in (1, 2):
+        done = subprocess.run(["sh", "-c", shell.format(closed), "-", *command], capture_output=True)
+        assert b"Traceback" not in done.stdout + done.stderr
+        assert done.returncode == ("-" in options)
+        assert "-" in options or np.load(tmp_path / "y.npy").shape == (2,)
+
+
+def test_a_shape_is_given_once(pinnace, free):
+    answer = pinnace("run", free, "--shape", "x=1,2", "--shape", "x=3,4")
+    assert (answer.code, answer.out) == (1, "")
+    assert "--shape x=3,4: 'x' was given [1, 2] already" in answer.err
+
+
 def test_files_without_a_name_go_to_the_inputs_in_order(pinnace, onnx_file, array_file):
     model = onnx_file(["Sub a b -> y"], ["a float 2,3", "b float 2,3"], ["y float 2,3"])
     answer = pinnace(
@@ -348,7 +375,7 @@ def test_the_layout_flag_decides_where_the_shape_does_not(pinnace, identity, tmp
 def test_a_free_picture_size_is_asked_for(pinnace, identity, gradient):
     path, _ = gradient
     model = identity("1,3,?,?")
-    assert "--size" in pinnace("run", model, "--input", path).err
+    assert "--shape x=1,3,224,224" in pinnace("run", model, "--input", path).err
     assert pinnace("run", model, "--input", path, "--size", "2,5", "--json").json["outputs"][0]["shape"] == [
         1,
         3,

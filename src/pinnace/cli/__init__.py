@@ -131,6 +131,9 @@ def main() -> None:
 
     PINNACE_TRACEBACK=1 in the environment raises the error with its traceback.
     """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # it was closed
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
     if not log_format.is_json():
         warnings.showwarning = _show_warning
     # Print characters that the terminal's encoding lacks as escapes, as stderr does.

@@ -24,20 +24,21 @@ from pinnace.types import Array, DataType, Format
 if TYPE_CHECKING:
     from pinnace import Tensor
 
-_NUMBERS = r"[-+]?[\d.][\d.e+-]*(,[-+]?[\d.][\d.e+-]*)*"
+_NUMBER = r"([-+]?([\d.][\d.e+-]*|nan|inf)|true|false)"
+_NUMBERS = re.compile(f"{_NUMBER}(,{_NUMBER})*", re.IGNORECASE)
 """One number, or several as a list, in the place of a file."""
 
 
 @dataclass(frozen=True)
 class Pictures:
-    """Arguments of `images.load` for picture files; None takes size (height, width) and layout from the
-    model.
+    """Arguments of `images.load` for picture files; None takes size (height, width), layout and scale, 1 for
+    integers, from the model.
     """
 
     size: tuple[int, int] | None = None
     layout: Layout | None = None
     crop: float | None = None
-    scale: float = 1 / 255
+    scale: float | None = None
     mean: PerChannel = 0.0
     std: PerChannel = 1.0
 
@@ -88,7 +89,7 @@ def _members(text: str) -> list[str]:
 
 def parse_shapes(given: Sequence[str], names: Sequence[str]) -> dict[str, Shape]:
     """Parse shapes: "name=1,3,224,224", or "1,3,224,224" if there is one input."""
-    shapes = {}
+    shapes: dict[str, Shape] = {}
     for text in given:
         name, _, numbers = text.rpartition("=")
         if not name and len(names) == 1:
@@ -97,6 +98,8 @@ def parse_shapes(given: Sequence[str], names: Sequence[str]) -> dict[str, Shape]
             raise ArgumentValueError(f"--shape {text}: the model has no inputs")
         if name not in names:
             raise ArgumentValueError(f"--shape {text}: name one of {_listed(names)}, as in {names[0]}=1,3")
+        if name in shapes:
+            raise ArgumentValueError(f"--shape {text}: {name!r} was given {list(shapes[name])} already")
         shapes[name] = _shape(text, numbers)
     return shapes
 
@@ -135,6 +138,7 @@ def _made_up(tensor: Tensor, shape: Shape) -> InputData:
     """
     fixed, guessed = tuple(1 if size < 0 else size for size in shape), is_free(shape)
     dtype = tensor.dtype.to_numpy()
+    _check_memory(math.prod(fixed) * dtype.itemsize)
     free = f"; free dimensions of {named(shape, tensor.dim_names)} set to 1" if guessed else ""
     if tensor.dtype in (DataType.FLOAT16, DataType.FLOAT32, DataType.FLOAT64, DataType.BFLOAT16):
         array = np.random.default_rng(0).random(fixed).astype(dtype)
@@ -145,13 +149,12 @@ def _made_up(tensor: Tensor, shape: Shape) -> InputData:
 def _read(file: Path, tensor: Tensor, shape: Shape, pictures: Pictures) -> Array:
     if str(file) == "-":
         return _fit(_typed(_loaded(BytesIO(sys.stdin.buffer.read())), tensor), shape)
-    if not file.exists() and re.fullmatch(_NUMBERS, str(file)):
+    if not file.exists() and _NUMBERS.fullmatch(str(file)):
         return _fit(_written(str(file).split(","), tensor.dtype.to_numpy()), shape)
     if not file.is_file() and file.exists():
         raise ArgumentValueError("is not a regular file")
-    size, memory = file.stat().st_size, usable_memory()
-    if size > memory:
-        raise ArgumentValueError(f"has {size} bytes, but this process may use only {memory} bytes of memory")
+    size = file.stat().st_size
+    _check_memory(size)
     if file.suffix == ".bin":
         _check_bytes(size, tensor, shape)
         return _fit(np.fromfile(file, tensor.dtype.to_numpy()), shape)
@@ -167,8 +170,16 @@ def _read(file: Path, tensor: Tensor, shape: Shape, pictures: Pictures) -> Array
     raise ArgumentValueError("is no .npy or .npz file, picture or number; raw values need the suffix .bin")
 
 
+def _check_memory(size: int) -> None:
+    memory = usable_memory()
+    if size > memory:
+        raise ArgumentValueError(f"has {size} bytes, but this process may use only {memory} bytes of memory")
+
+
 def _written(numbers: Sequence[str], dtype: np.dtype[np.generic]) -> Array:
     """Return numbers that were written on the command line. Raises ValueError for fractions of an int."""
+    if dtype.kind == "b":
+        numbers = [{"true": "1", "false": "0"}.get(number.lower(), number) for number in numbers]
     exact = np.array(numbers) if dtype.kind in "iu" else np.array(numbers, float)
     return exact.astype(dtype)
 
@@ -190,6 +201,8 @@ def _loaded(stream: BinaryIO, name: str = "") -> Array:
     except Exception as error:  # parsers of the header, a Python literal, raise various errors
         kind = ".npz" if name else ".npy"
         raise ArgumentValueError(f"is not an {kind} file: {error or type(error).__name__}") from None
+    if not isinstance(array, np.ndarray):
+        raise ArgumentValueError("is an .npz file, which stdin does not take: give an .npy file")
     return array
 
 
@@ -199,9 +212,12 @@ def _typed(array: Array, tensor: Tensor) -> Array:
         return array.astype(wanted)
     if tensor.dtype is DataType.BFLOAT16 and array.dtype == np.dtype("V2"):
         return array.view(wanted)  # np.save writes bfloat16 as V2
-    if array.dtype != wanted:
+    native = array.dtype.newbyteorder("=")
+    if tensor.dtype is DataType.BFLOAT16 and native == np.float32:
+        return array.astype(wanted)  # as --save writes it
+    if native != wanted:
         raise ArgumentValueError(f"has {array.dtype}, but the input takes {wanted}")
-    return array
+    return array.astype(wanted, copy=False)
 
 
 def _fit(array: Array, shape: Shape) -> Array:
@@ -229,9 +245,22 @@ def _picture(file: Path, tensor: Tensor, shape: Shape, pictures: Pictures) -> Ar
     height, width, channels = shape[1:] if layout == "NHWC" else (*shape[2:], shape[1])
     size = pictures.size or (height, width)
     if -1 in size:
-        raise ArgumentValueError("the model leaves height and width free: give --size, as in --size 224,224")
-    how = {name: getattr(pictures, name) for name in ("crop", "scale", "mean", "std")}
-    return load(file, size, layout=layout, channels=channels, **how).astype(tensor.dtype.to_numpy())
+        hint = f"--shape {tensor.name}={'1,224,224,3' if layout == 'NHWC' else '1,3,224,224'}"
+        raise ArgumentValueError(f"the model leaves height and width free: give --shape, as in {hint}")
+    if not takes((height, width), size):
+        raise ArgumentValueError(f"--size {size[0]},{size[1]}: the input takes {list(shape)}")
+    _check_memory(math.prod(size) * 3 * 4)
+    dtype = tensor.dtype.to_numpy()
+    is_whole = dtype.kind in "iu"
+    scale = (1.0 if is_whole else 1 / 255) if pictures.scale is None else pictures.scale
+    how = {name: getattr(pictures, name) for name in ("crop", "mean", "std")}
+    values = load(file, size, scale=scale, layout=layout, channels=channels, **how)
+    if is_whole:
+        values, limits = np.rint(values), np.iinfo(str(dtype))
+        least, most = float(values.min()), float(values.max())
+        if not limits.min <= least <= most <= limits.max:
+            raise ArgumentValueError(f"gives {least:g} to {most:g}, but the input takes {dtype}: see --scale")
+    return values.astype(dtype)
 
 
 def _listed(names: Sequence[str]) -> str:

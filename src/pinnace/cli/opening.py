@@ -83,6 +83,10 @@ def batched(tensors: Sequence[Tensor], wanted: Mapping[str, Shape], batch: int) 
     free = [tensor for tensor in tensors if tensor.shape and tensor.shape[0] == -1]
     if not free:
         raise ArgumentValueError(f"--batch {batch}: no input has a free first dimension")
+    for one in free:
+        if wanted.get(one.name, (1,))[:1] != (1,):
+            given = f"--shape {one.name}={','.join(map(str, wanted[one.name]))}"
+            raise ArgumentValueError(f"--batch {batch}: {given} has another first dimension")
     return {one.name: (batch, *wanted.get(one.name, tuple(one.shape))[1:]) for one in free}
 
 

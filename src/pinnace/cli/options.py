@@ -8,6 +8,8 @@ import typer
 from pinnace.options.table import Engine
 
 LIST = "N[,N...]"
+MOST_SECONDS = 1 << 31
+"""Limit of durations, as of settings of models; infinity is no number of nanoseconds."""
 
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A .mindir, .ms or .onnx file.")]
 InputFiles = Annotated[
@@ -57,8 +59,12 @@ PictureCrop = Annotated[
     ),
 ]
 PictureScale = Annotated[
-    str,
-    typer.Option(metavar="FACTOR", help="Picture: value = (pixel * scale - mean) / std, pixel in 0..255."),
+    str | None,
+    typer.Option(
+        metavar="FACTOR",
+        help="Picture: value = (pixel * scale - mean) / std, pixel in 0..255.",
+        show_default="1/255; 1 for integers",
+    ),
 ]
 PictureMean = Annotated[str, typer.Option(metavar="M[,M,M]", help="Picture: one number, or one per channel.")]
 PictureStd = Annotated[str, typer.Option(metavar="S[,S,S]", help="Picture: one number, or one per channel.")]
@@ -102,7 +108,8 @@ BatchesInTurn = Annotated[
     typer.Option(metavar=LIST, help="Batch sizes, each in turn, if the first dimension is free."),
 ]
 SecondsEach = Annotated[
-    float, typer.Option(min=0.001, metavar="SECONDS", help="How long each measurement lasts.")
+    float,
+    typer.Option(min=0.001, max=MOST_SECONDS, metavar="SECONDS", help="How long each measurement lasts."),
 ]
 RunsEach = Annotated[
     int | None,
@@ -151,7 +158,9 @@ Precisions = Annotated[
 ]
 SecondsInAll = Annotated[
     float | None,
-    typer.Option(min=0, metavar="SECONDS", help="Total time to measure: 30, with --max-error 120."),
+    typer.Option(
+        min=0, max=MOST_SECONDS, metavar="SECONDS", help="Total time to measure: 30, with --max-error 120."
+    ),
 ]
 MaxLatency = Annotated[
     float | None,

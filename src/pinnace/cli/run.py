@@ -32,7 +32,7 @@ def run(
     labels: options.LabelsFile = None,
     size: options.PictureSize = None,
     crop: options.PictureCrop = None,
-    scale: options.PictureScale = "1/255",
+    scale: options.PictureScale = None,
     mean: options.PictureMean = "0",
     std: options.PictureStd = "1",
     layout: options.PictureLayout = None,
@@ -82,11 +82,11 @@ def _report(
 
 
 def _pictures(
-    size: str | None, crop: float | None, scale: str, mean: str, std: str, layout: Layout | None
+    size: str | None, crop: float | None, scale: str | None, mean: str, std: str, layout: Layout | None
 ) -> Pictures:
     from pinnace.cli.inputs import Pictures
 
-    (factor,) = _numbers("--scale", scale, 1)
+    factor = _numbers("--scale", scale, 1)[0] if scale else None
     height_width = _numbers("--size", size, 2) if size else None
     pixels = (int(height_width[0]), int(height_width[1])) if height_width else None
     return Pictures(pixels, layout, crop, factor, _numbers("--mean", mean), _numbers("--std", std))

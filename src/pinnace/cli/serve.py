@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from pinnace.cli.options import MOST_SECONDS
 from pinnace.errors import NotSupportedError
 
 if TYPE_CHECKING:
@@ -48,7 +49,10 @@ Threads = Annotated[int, typer.Option(min=0, metavar="N", help="Threads of each 
 Queue = Annotated[
     int, typer.Option(min=1, metavar="N", help="Requests of a model that may wait; others get 429.")
 ]
-Timeout = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Limit of each request; 0 is none.")]
+Timeout = Annotated[
+    float,
+    typer.Option(min=0, max=MOST_SECONDS, metavar="SECONDS", help="Limit of each request; 0 is none."),
+]
 Batch = Annotated[
     int, typer.Option(min=0, metavar="ROWS", help="Batch waiting requests up to this many rows.")
 ]
@@ -56,7 +60,10 @@ Memory = Annotated[
     str, typer.Option(metavar="SIZE", help="Memory of open models, such as 4G: others are opened on demand.")
 ]
 MaxBytes = Annotated[str, typer.Option(metavar="SIZE", help="Size of a request, decompressed.")]
-Drain = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Time for running requests at the end.")]
+Drain = Annotated[
+    float,
+    typer.Option(min=0, max=MOST_SECONDS, metavar="SECONDS", help="Time for running requests at the end."),
+]
 Tokens = Annotated[
     Path | None,
     typer.Option(

@@ -63,7 +63,8 @@ def check_timeout(timeout: object) -> None:
     if isinstance(timeout, bool) or not isinstance(timeout, int | float):
         raise ArgumentTypeError(f"timeout must be float or None, but got {type(timeout)}.")
     if not 0 <= timeout <= threading.TIMEOUT_MAX:
-        raise ArgumentValueError(f"timeout must be a non-negative number of seconds, not {timeout}")
+        most = f"{threading.TIMEOUT_MAX:.0f}"
+        raise ArgumentValueError(f"timeout must be a number of seconds from 0 to {most}, not {timeout}")
 
 
 def text(name: str, value: object) -> str:
