@@ -223,7 +223,6 @@ def _by_definition(node: ir.Node, opset: int, newer: int) -> _Parts | None:
         inlined = inline_selected_functions(
             model, [(node.domain, node.op_type)], inline_schema_functions=True
         )
-        onnx.shape_inference.infer_shapes(inlined, check_type=True)  # some have float32 beside any floats
     except Exception:  # raised by ONNX's own code where a definition does not fit the node
         return None
     if [n.op_type for n in inlined.graph.node] == [node.op_type]:
