@@ -28,6 +28,7 @@ from pinnace.errors import (
     PinnaceWarning,
     PredictTimeoutError,
     QueueFullError,
+    UnfitShapesError,
     UnsupportedModelError,
 )
 from pinnace.options.context import Context
@@ -144,6 +145,7 @@ __all__ = [
     "Stats",
     "Tensor",
     "TensorMeta",
+    "UnfitShapesError",
     "UnsupportedModelError",
     "__version__",
     "images",
