@@ -84,7 +84,8 @@ class ModelCache:
             with store.writing(self.content) as folder:
                 entry = store.find(self.key(made_for, self.refers))  # another process may have written it
                 if entry is None:
-                    self.whole(self.source.files)  # so that `_check_unchanged` knows what they contained
+                    for file in self.source.files:
+                        self._digest(file)  # `_check_unchanged` compares it
                     with collected_warnings() as messages:  # loading the entry repeats them, now and later
                         compiled = compile_into(folder)
                     self.source.unload()

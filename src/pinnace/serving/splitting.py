@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate, pairwise
 from time import perf_counter_ns
 
@@ -104,9 +105,9 @@ class SplitPlan:
             for begin, end in pairwise(accumulate(self._sizes(total, devices), initial=0))
         ]
 
-    @property
+    @cached_property
     def _likes(self) -> list[bool]:
-        """Whether the file gives the rows of an input the name of those of the first one."""
+        """True for each input whose rows have the name of those of the first one in the file."""
         names = [port.names[self.axis : self.axis + 1] for port in self.inputs]
         return [name == names[self.first] and any(name) for name in names]
 
