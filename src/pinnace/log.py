@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 DEBUG, INFO, WARNING, ERROR = 10, 20, 30, 40
 """Levels, as in `logging`."""
@@ -19,24 +20,24 @@ class Log:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._logger: Any = None
 
     def seen(self, level: int) -> bool:
         """Return True if somebody wants events of this level."""
-        if "logging" not in sys.modules:
-            return False
-        import logging
+        if self._logger is None:
+            if "logging" not in sys.modules:
+                return False
+            import logging
 
-        logger = logging.getLogger(self._name)
-        if not logger.handlers:
-            logger.addHandler(logging.NullHandler())  # otherwise Python prints warnings
-        return logger.isEnabledFor(level)
+            self._logger = logging.getLogger(self._name)
+            if not self._logger.handlers:
+                self._logger.addHandler(logging.NullHandler())  # otherwise Python prints warnings
+        return bool(self._logger.isEnabledFor(level))
 
     def event(
         self, level: int, event: str, message: str, error: BaseException | None = None, /, **fields: object
     ) -> None:
         """Log an event, with the traceback of an error."""
         if self.seen(level):
-            import logging
-
             extra = {"event": event, **fields}
-            logging.getLogger(self._name).log(level, message, extra=extra, exc_info=error, stacklevel=2)
+            self._logger.log(level, message, extra=extra, exc_info=error, stacklevel=2)

@@ -58,7 +58,7 @@ class Collector:
             workers.add_metric((name, "busy"), sum(stats.busy for stats in every))
             workers.add_metric((name, "idle"), sum(stats.workers - stats.busy for stats in every))
             total = sum(stats.latency.total for stats in every) / 1e3
-            seconds.add_metric([name], _buckets(every), total)
+            seconds.add_metric([name], buckets(_BUCKETS, _counts(every)), total)
         yield from (requests, batches, restarts, queue, workers, seconds)
 
 
@@ -70,16 +70,18 @@ def _stats(owner: EngineOwner) -> Stats | None:
         return None
 
 
-def _buckets(every: Sequence[Stats]) -> list[tuple[str, float]]:
-    """Return how many requests took at most each bound, as Prometheus wants them."""
+def buckets(bounds: Sequence[float], counts: Sequence[int]) -> list[tuple[str, float]]:
+    """Return how many requests took at most each bound, as Prometheus wants them.
+
+    `counts` has the number of those from the last bound to each one, and of those above all.
+    """
+    return list(zip((*map(str, bounds), "+Inf"), map(float, accumulate(counts)), strict=True))
+
+
+def _counts(every: Sequence[Stats]) -> list[int]:
     counts = [0] * (len(_BUCKETS) + 1)
     for stats in every:
         for bound, count in zip(stats.latency.bounds, stats.latency.counts, strict=True):
             if count:
-                counts[_bucket(bound / 1e3)] += count
-    bounds = (*map(str, _BUCKETS), "+Inf")
-    return list(zip(bounds, map(float, accumulate(counts)), strict=True))
-
-
-def _bucket(seconds: float) -> int:
-    return bisect_left(_BUCKETS, seconds)
+                counts[bisect_left(_BUCKETS, bound / 1e3)] += count
+    return counts

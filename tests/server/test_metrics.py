@@ -39,11 +39,11 @@ def test_histograms_and_failures_have_model_and_version(serving, simple):
 
 def test_the_failures_before_a_model_was_loaded_again_go_with_it():
     metrics = Metrics()
-    before = metrics.of("m", "1")
-    before.failed("timeout")
-    again = metrics.of("m", "1")
-    before.closed()
-    again.closed()
+    metrics.opened("m", "1").failures["timeout"] += 1
+    metrics.opened("m", "1")
+    metrics.closed("m", "1")
+    assert b'cause="timeout"' in metrics.text()
+    metrics.closed("m", "1")
     assert b'model="m"' not in metrics.text()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from time import perf_counter
 
 from pinnace.errors import PinnaceError, PredictTimeoutError
@@ -73,12 +73,13 @@ class Call:
             _log.event(level, event, message, error, call=self.name, seconds=self.seconds, **fields, **more)
 
 
-@contextmanager
-def continued(headers: Mapping[str, str]) -> Iterator[None]:
+def continued(headers: Mapping[str, str]) -> AbstractContextManager[None]:
     """Let the spans of the block be below the one that headers name (`traceparent`), if there are spans."""
-    if "pinnace.tracing" not in sys.modules:
-        yield
-        return
+    return _continued(headers) if "pinnace.tracing" in sys.modules else nullcontext()
+
+
+@contextmanager
+def _continued(headers: Mapping[str, str]) -> Iterator[None]:
     from opentelemetry import context, propagate
 
     token = context.attach(propagate.extract(headers))

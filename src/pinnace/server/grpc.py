@@ -210,8 +210,7 @@ class _Service:
         return message("Empty")()
 
     async def infer(self, request: Any, call: Call) -> Any:
-        slow = any(given.datatype == "BYTES" or given.HasField("contents") for given in request.inputs)
-        decoded = await aside(request.ByteSize() if slow else 0, _decoded, request, self._memory)
+        decoded = await aside(_slow_bytes(request), _decoded, request, self._memory)
         with continued(call.headers):
             task = self._repository, decoded, self._memory, call
             result = inference.infer_now(*task) or await inference.infer(*task)
@@ -244,7 +243,18 @@ class _Service:
         return message("StreamResponse")(infer_response=response)
 
 
+def _slow_bytes(request: Any) -> int:
+    """Return the size of a request whose elements are converted one by one, else 0."""
+    size: int = request.ByteSize()
+    if size <= _LARGE:
+        return 0
+    slow = any(given.datatype == "BYTES" or given.HasField("contents") for given in request.inputs)
+    return size if slow else 0
+
+
 def _parameters(given: Any) -> dict[str, Any]:
+    if not given:
+        return {}
     return {
         name: getattr(value, kind) for name, value in given.items() if (kind := value.WhichOneof("choice"))
     }

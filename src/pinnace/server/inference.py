@@ -65,10 +65,9 @@ def infer_now(repository: Repository, request: Request, memory: SharedMemory, ca
     if model is None or not model.runner.has_brief or any(one.classes for one in request.outputs.values()):
         return None
     _take(request, call)
-    with model.held():
-        wanted = _wanted(request, model, call)
-        arrays = model.predict_now(request.inputs)
-        return None if arrays is None else _result(model, arrays, wanted, memory)
+    wanted = _wanted(request, model, call)
+    arrays = model.predict_now(request.inputs)
+    return None if arrays is None else _result(model, arrays, wanted, memory)
 
 
 async def infer(repository: Repository, request: Request, memory: SharedMemory, call: Call) -> Result:
@@ -86,6 +85,8 @@ async def infer(repository: Repository, request: Request, memory: SharedMemory, 
 
 def _take(request: Request, call: Call) -> int:
     """Note the limit of a request, and return its priority."""
+    if not request.parameters:
+        return 0
     check(request.parameters)
     call.within(number_of(request.parameters, "timeout") / 1e6 or math.inf)
     return number_of(request.parameters, "priority")
@@ -127,6 +128,9 @@ def wanted_of(outputs: Mapping[str, Mapping[str, Any]]) -> dict[str, Wanted]:
     """Return how outputs are wanted, by their parameters. Raises RequestError."""
     wanted = {}
     for name, parameters in outputs.items():
+        if not parameters:
+            wanted[name] = Wanted()
+            continue
         wanted[name] = Wanted(span_of(parameters, name), number_of(parameters, "classification"))
         check({key: value for key, value in parameters.items() if key != "classification"})
         if all(wanted[name]):

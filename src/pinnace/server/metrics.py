@@ -2,72 +2,87 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+
+from pinnace.metrics import buckets
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _LABELS = ("model", "version")
+_TIMES = {
+    "request": "Time from a request's arrival to its result.",
+    "queue": "Time that a request waits for a worker.",
+    "compute": "Time from a request's start on a worker to its result.",
+}
+
+
+class _Times:
+    """A histogram of seconds. One of prometheus_client takes a lock, and five times as long."""
+
+    def __init__(self) -> None:
+        self.counts, self.total = [0] * (len(_BUCKETS) + 1), 0.0
+
+    def add(self, seconds: float) -> None:
+        self.counts[bisect_left(_BUCKETS, seconds)] += 1
+        self.total += seconds
 
 
 class ModelMetrics:
-    """The metrics of one version of a model, which is open `users` times."""
+    """The metrics of one version of a model, which is open `users` times; the event loop counts."""
 
-    def __init__(self, metrics: Metrics, model: str, version: str) -> None:
-        self.users = 0
-        self._metrics, self._labels = metrics, (model, version)
-        self._times = [one.labels(*self._labels) for one in metrics.histograms]
-        self._causes = set[str]()
+    def __init__(self) -> None:
+        self.users = self.size = 0
+        self.request, self.queue, self.compute = _Times(), _Times(), _Times()
+        self.failures = Counter[str]()
 
     def served(self, queued: float, computed: float) -> None:
         """Count a request that waited and ran so many seconds."""
-        for histogram, seconds in zip(self._times, (queued + computed, queued, computed), strict=True):
-            histogram.observe(seconds)
-
-    def failed(self, cause: str) -> None:
-        """Count a request without a result."""
-        self._causes.add(cause)
-        self._metrics.failures.labels(*self._labels, cause).inc()
-
-    def opened(self, size: int) -> None:
-        """Note the bytes that the version takes."""
-        self._metrics.memory.labels(*self._labels).set(size)
-
-    def closed(self) -> None:
-        """Drop its series, unless it was loaded again: those of a thousand versions would take 16 MB."""
-        self.users -= 1
-        if self.users:
-            return
-        del self._metrics.open[self._labels]
-        for one in (*self._metrics.histograms, self._metrics.memory):
-            one.remove(*self._labels)
-        for cause in self._causes:
-            self._metrics.failures.remove(*self._labels, cause)
+        self.request.add(queued + computed)
+        self.queue.add(queued)
+        self.compute.add(computed)
 
 
 class Metrics:
-    """The metrics of a server, in a registry of their own."""
+    """The metrics of a server."""
 
     def __init__(self) -> None:
+        self._open: dict[tuple[str, str], ModelMetrics] = {}
         self._registry = CollectorRegistry()
-        self.open: dict[tuple[str, str], ModelMetrics] = {}
-        self.histograms = [
-            self._histogram("request", "Time from a request's arrival to its result."),
-            self._histogram("queue", "Time that a request waits for a worker."),
-            self._histogram("compute", "Time from a request's start on a worker to its result."),
-        ]
-        self.failures = Counter(
-            "pinnace_request_failures", "Requests without a result, by cause.", (*_LABELS, "cause"),
-            registry=self._registry,
-        )  # fmt: skip
-        self.memory = Gauge("pinnace_model_bytes", "Memory of open models.", _LABELS, registry=self._registry)
+        self._registry.register(self)
 
-    def _histogram(self, name: str, text: str) -> Histogram:
-        return Histogram(f"pinnace_{name}_seconds", text, _LABELS, buckets=_BUCKETS, registry=self._registry)
-
-    def of(self, model: str, version: str) -> ModelMetrics:
+    def opened(self, model: str, version: str) -> ModelMetrics:
         """Return the metrics of a version."""
-        found = self.open.setdefault((model, version), ModelMetrics(self, model, version))
+        found = self._open.setdefault((model, version), ModelMetrics())
         found.users += 1
         return found
+
+    def closed(self, model: str, version: str) -> None:
+        """Drop the metrics of a version, unless it was loaded again."""
+        self._open[model, version].users -= 1
+        if not self._open[model, version].users:
+            del self._open[model, version]
+
+    def collect(self) -> Iterator[Metric]:
+        every = list(self._open.items())  # a thread may open a model
+        for name, text in _TIMES.items():
+            times = HistogramMetricFamily(f"pinnace_{name}_seconds", text, labels=_LABELS)
+            for labels, metrics in every:
+                one: _Times = getattr(metrics, name)
+                times.add_metric(labels, buckets(_BUCKETS, one.counts), one.total)
+            yield times
+        failures = CounterMetricFamily(
+            "pinnace_request_failures", "Requests without a result, by cause.", labels=(*_LABELS, "cause")
+        )
+        memory = GaugeMetricFamily("pinnace_model_bytes", "Memory of open models.", labels=_LABELS)
+        for labels, metrics in every:
+            memory.add_metric(labels, metrics.size)
+            for cause, count in metrics.failures.items():
+                failures.add_metric((*labels, cause), count)
+        yield from (failures, memory)
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' format."""

@@ -96,7 +96,7 @@ class OpenModel:
         self._text: TextModel | NotSupportedError = _text_model(path, self.inputs, self.outputs)
         self.labels = labels
         self.last_used = perf_counter()
-        self._metrics = metrics.of(name, version)
+        self._metrics, self._all_metrics = metrics.opened(name, version), metrics
         self._holders = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -166,13 +166,13 @@ class OpenModel:
             return
         finally:
             self.memory = max(_LEAST, self.memory + max(0, private_memory() - self._private))
-            self._metrics.opened(self.memory)
+            self._metrics.size = self.memory
         seconds = perf_counter() - start
         _log.event(INFO, "warm", f"{self.name} {self.version} is warm", model=self.name, seconds=seconds)
 
     def predict_now(self, inputs: Mapping[str, Array]) -> Sequence[Array] | None:
         """Return what `predict` does, without a wait, or None if the run might hold up other requests."""
-        start = perf_counter_ns()
+        start, self.last_used = perf_counter_ns(), perf_counter()
         try:
             outputs = self.runner.predict_brief(self._in_order(inputs))
         except Exception as error:
@@ -241,12 +241,12 @@ class OpenModel:
     def _failed(self, cause: str, start: int) -> None:
         self.counts.failed[cause] += 1
         self.counts.failed_ns += perf_counter_ns() - start
-        self._metrics.failed(cause)
+        self._metrics.failures[cause] += 1
 
     async def close(self) -> None:
         """Free the model once nobody holds it."""
         await self._idle.wait()
-        self._metrics.closed()
+        self._all_metrics.closed(self.name, self.version)
         await asyncio.to_thread(self.runner.close)
 
 

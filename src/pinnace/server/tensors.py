@@ -55,9 +55,14 @@ def data_type(name: str, tensor: str) -> DataType:
 def checked_shape(shape: Sequence[Any], tensor: str) -> tuple[int, ...]:
     """Return the shape of an input. Raises RequestError unless it is sizes."""
     sizes = tuple(shape)
-    if not all(type(size) is int and 0 <= size < 1 << 31 for size in sizes):
-        raise RequestError(f"input {tensor!r} has the shape {list(sizes)[:16]}: sizes are whole, from 0 on")
-    if len(sizes) > _RANK or math.prod(max(1, size) for size in sizes) >= 1 << 59:
+    elements = 1
+    for size in sizes:
+        if type(size) is not int or not 0 <= size < 1 << 31:
+            raise RequestError(
+                f"input {tensor!r} has the shape {list(sizes)[:16]}: sizes are whole, from 0 on"
+            )
+        elements *= size or 1
+    if len(sizes) > _RANK or elements >= 1 << 59:
         raise RequestError(
             f"input {tensor!r} has the shape {list(sizes)[:16]} of {len(sizes)} dimensions: no array has so "
             f"many, or so many elements"
