@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
 
@@ -13,7 +15,7 @@ import numpy as np
 from tests.random_graphs import oracle
 from tests.random_graphs.dress import Case
 
-from pinnace import Context, Model, ModelType, errors
+from pinnace import Context, Converter, FmkType, Model, ModelType, errors
 from pinnace.cache.store import OFF
 from pinnace.engines.onnxruntime import compilation, export
 
@@ -33,6 +35,13 @@ _BEYOND = "larger than the data shape after padding"
 """What OpenVINO says where the window of a pool does not fit, and onnxruntime takes a part of it."""
 
 
+_FORMS = {"mindir": ModelType.MINDIR, "ms": ModelType.MINDIR_LITE}
+
+
+class NotConverted(Exception):
+    """The Converter refuses a case."""
+
+
 class Verdict(NamedTuple):
     """The outcome of a case, and the report of it.
 
@@ -48,13 +57,15 @@ class Verdict(NamedTuple):
 
 class Turn(NamedTuple):
     """How a case is built: by an engine, with Pinnace's rules or without; into the compile cache `cache`, or with
-    `loads` from there, by a process that did not compile it.
+    `loads` from there, by a process that did not compile it. If `form` is not "onnx", the Converter writes it in that
+    form first.
     """
 
     engine: str
     rules: bool = True
     cache: str = OFF
     loads: bool = False
+    form: str = "onnx"
 
 
 def judge(case: Case, turn: Turn, stage: Callable[[str], None]) -> Verdict:
@@ -71,6 +82,8 @@ def judge(case: Case, turn: Turn, stage: Callable[[str], None]) -> Verdict:
             by_pinnace(case, turn)
         elif turn.loads and kept != "loaded":
             return Verdict("different", f"the compile cache does not have it: {kept}", name)
+    except NotConverted as error:
+        return Verdict("uncounted", _line(error))
     except errors.PinnaceError as error:
         return _unless_documented(case, turn.engine, Verdict("refused", _line(error)))
     kind, text = compared(given, expected, [np.zeros(np.shape(y)) for y in expected])
@@ -125,15 +138,33 @@ def by_pinnace(case: Case, turn: Turn) -> tuple[list[np.ndarray], str, str]:
     context.cpu.provider = turn.engine
     model = Model()
     off = nullcontext() if turn.rules else patch.object(compilation, "rewrite", lambda *_: None)
-    kept = patch.dict(os.environ, PINNACE_CACHE_DIR=turn.cache, PINNACE_CACHE_KEEP="before")
+    kept = patch.dict(
+        os.environ, PINNACE_CACHE_DIR=turn.cache, PINNACE_CACHE_KEEP="before", KEEP_ORIGIN_DTYPE="1"
+    )
     small = patch.object(export, "SMALL", _SMALL)
     with kept, small, off, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model.build_from_buffer(case.model.SerializeToString(), ModelType.ONNX, context)
+        file, kind = case.model.SerializeToString(), ModelType.ONNX
+        if turn.form != "onnx":
+            file, kind = converted(file, turn.form), _FORMS[turn.form]
+        model.build_from_buffer(file, kind, context)
         arrays = [case.feed[tensor.name] for tensor in model.get_inputs()]
         outputs = model.predict(arrays)
         found = [tensor.get_data_to_numpy() for tensor in outputs]
         return found, model.get_model_info("engine"), model.get_model_info("cache")
+
+
+def converted(file: bytes, form: str) -> bytes:
+    """What the Converter makes of an ONNX file. Raises NotConverted if it refuses it."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "given.onnx").write_bytes(file)
+        converter = Converter()
+        converter.save_type = _FORMS[form]
+        try:
+            converter.convert(FmkType.ONNX, f"{folder}/given.onnx", f"{folder}/made")
+        except errors.PinnaceError as error:
+            raise NotConverted(str(error)) from None
+        return Path(folder, f"made.{form}").read_bytes()
 
 
 def compared(

@@ -72,7 +72,9 @@ def main(arguments: list[str]) -> None:
             for line in rows(kind, clients, rounds):
                 print(line, flush=True)
             if clients > 1:
-                print(f"{kind}, {clients} clients: pinnace {_of_the_cores(rounds, model):.2f} of the cores")
+                shares = _of_the_cores(rounds, model).items()
+                figures = "; ".join(f"{name} {share:.2f}" for name, share in shares)
+                print(f"{kind}, {clients} clients, of the cores: {figures}", flush=True)
 
 
 def parser_of(name: str, description: str | None) -> argparse.ArgumentParser:
@@ -127,12 +129,15 @@ def rows(kind: str, clients: int, rounds: list[dict[str, Load]]) -> list[str]:
     return lines
 
 
-def _of_the_cores(rounds: list[dict[str, Load]], model: Path) -> float:
-    """Return Pinnace's rate over that of cores which only run its clients and a runner."""
-    loads = [one["pinnace"] for one in rounds]
+def _of_the_cores(rounds: list[dict[str, Load]], model: Path) -> dict[str, float]:
+    """Return each server's rate over that of cores which only run its clients and Pinnace's runner."""
     cores = usable_core_count()
-    busy = median(load.cpu for load in loads) + cores / _runner_rate(model, cores)
-    return median(load.rate for load in loads) / (cores / busy)
+    run = cores / _runner_rate(model, cores)
+    shares = {}
+    for name in rounds[0]:
+        busy = median(one[name].cpu for one in rounds) + run
+        shares[name] = median(one[name].rate for one in rounds) * busy / cores
+    return shares
 
 
 def _runner_rate(model: Path, workers: int, seconds: float = 2.0) -> float:
