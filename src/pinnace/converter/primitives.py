@@ -314,7 +314,9 @@ class Primitives(Builder):
         for name in self.parameters.keys() & read if self.half else ():  # nodes compute in their own types
             if _fits_half(parameters[name]):
                 parameters[name] = _in_half(parameters[name])
-        return Function(self.function, inputs, outputs, nodes, parameters, others, quantized)
+        there = {*dtypes, *parameters, *(name for node in nodes for name in node.outputs)}
+        meanings = {name: meaning for name, meaning in quantized.items() if name in there}
+        return Function(self.function, inputs, outputs, nodes, parameters, others, meanings)
 
 
 def _is_small(tensor: ir.TensorProtocol) -> bool:

@@ -92,8 +92,8 @@ def QLinearConv(op: Builder, *inputs: Tensor, given: Windows) -> Tensor:
 
 def _convolved(op: Builder, x: Tensor, w: Tensor, bias: Value, given: Windows) -> Tensor:
     over = given.over(op.rank(x) - 2)
-    sizes: dict[str, Any] = {"dilations": over.dilations, "pads": over.pads, "strides": over.strides}
-    return op.Conv(x, w, bias, auto_pad=over.auto_pad, group=over.group, **sizes)
+    sizes: dict[str, Any] = {"dilations": over.dilations, "strides": over.strides}
+    return op.Conv(x, w, bias, group=over.group, **sizes, **over.padding)
 
 
 def _row_of(op: Builder, number: Tensor, _x: Tensor | None = None) -> Tensor:

@@ -45,6 +45,11 @@ class Windows(Arguments):
             strides=self.strides or (1,) * size,
         )
 
+    @property
+    def padding(self) -> dict[str, Any]:
+        """The attribute of the padding. With both, ONNX's inference of shapes takes `pads`."""
+        return {"pads": self.pads} if self.auto_pad == "NOTSET" else {"auto_pad": self.auto_pad}
+
     def in_run(self, op: Builder, x: Tensor) -> Self:
         """The same for a primitive that pads itself, if it has to because the size of the image is free."""
         itself = self.auto_pad == "SAME_UPPER" and None in op.shape(x)[2:]
@@ -89,9 +94,9 @@ def Conv(op: Builder, x: Tensor, weight: Tensor, bias: Tensor | None = None, *, 
     over = given.over(size)
     if size == 1:
         wide: dict[str, Any] = {"dilations": (1, *over.dilations), "strides": (1, *over.strides)}
-        wide |= {"pads": (0, over.pads[0], 0, over.pads[1])}
+        wide |= over.but(pads=(0, over.pads[0], 0, over.pads[1])).padding
         image, kernel = op.Unsqueeze(x, [2]), op.Unsqueeze(weight, [2])
-        y = op.Conv(image, kernel, bias, auto_pad=over.auto_pad, group=over.group, **wide)
+        y = op.Conv(image, kernel, bias, group=over.group, **wide)
         return op.Squeeze(y, [2])
     pads = over.explicit(op, x, op.static_shape(weight)[2:])
     if over.auto_pad == "NOTSET" and size == 3:

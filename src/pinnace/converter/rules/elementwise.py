@@ -38,12 +38,23 @@ def _of_other_name(op: Primitives, primitive: str, *x: Tensor) -> Tensor:
 @operators(Max="Maximum", Min="Minimum", Sum="Add")
 def _folded(op: Primitives, primitive: str, first: Tensor, *others: Tensor) -> Tensor:
     for other in others:
-        first = elementwise(op, primitive, first, other)
+        first = elementwise(op, primitive, *_bound_first(op, first, other))
     return first
 
 
+def _bound_first(op: Primitives, x: Tensor, bound: Tensor) -> tuple[Tensor, Tensor]:
+    """Operands of a Maximum or Minimum. MindSpore's give the second one if either is NaN."""
+    return (bound, x) if op.mindspore and op.known(bound) is not None else (x, bound)
+
+
 def Pow(op: Primitives, x: Tensor, y: Tensor) -> Tensor:
-    return elementwise(op, "Pow", x, op.cast(y, op.dtype(x)))
+    """A power in the type of its base; that of an integer by a float may be one of its roots."""
+    dtype, exponents = op.dtype(x), op.known(y)
+    whole = exponents is not None and (exponents == np.trunc(exponents)).all()
+    if is_float(op, y) and not (is_float(op, x) or whole):
+        wide = _FLOAT if op.lite else ir.DataType.DOUBLE
+        return op.cast(elementwise(op, "Pow", op.cast(x, wide), op.cast(y, wide)), dtype)
+    return elementwise(op, "Pow", x, op.cast(y, dtype))
 
 
 def Div(op: Primitives, a: Tensor, b: Tensor) -> Tensor:
@@ -100,7 +111,7 @@ def Clip(op: Primitives, x: Tensor, min: Value = None, max: Value = None) -> Ten
     if op.known(low) == 0 and op.known(high) == 6 and is_float(op, x):  # becomes part of a convolution
         return op.ReLU6(x) if op.mindspore else elementwise(op, "Activation", x, activation_type=_RELU6)
     for primitive, bound in (("Maximum", low), ("Minimum", high)):
-        x = x if bound is None else elementwise(op, primitive, x, bound)
+        x = x if bound is None else elementwise(op, primitive, *_bound_first(op, x, bound))
     return x
 
 

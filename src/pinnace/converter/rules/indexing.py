@@ -8,7 +8,7 @@ import onnx_ir as ir
 from pinnace.converter.primitives import Primitives
 from pinnace.converter.rules import operators, rule
 from pinnace.converter.rules.int32 import from_int32, in_int32
-from pinnace.converter.rules.layout import over_images, transposed
+from pinnace.converter.rules.layout import elementwise, over_images, transposed
 from pinnace.graph.failures import Unsupported
 from pinnace.ops.table import Tensor
 from pinnace.program import Dialect
@@ -45,9 +45,13 @@ def ScatterND(
 ) -> Tensor:
     if op.lite and reduction not in ("none", "add"):
         raise Unsupported(f"has reduction {reduction}, which the primitive lacks")
+    if op.lite and reduction == "none":
+        if op.dtype(data) is ir.DataType.BOOL:
+            raise Unsupported("is of BOOL, of which Lite has no product that copies it")
+        # The primitive changes its operand, which other nodes read, and a constant also for later requests.
+        return op.ScatterNdUpdate(elementwise(op, "Mul", data, op.like(1, data)), indices, updates)
     kind = "Update" if reduction == "none" else reduction.capitalize()
-    primitive = "ScatterNdUpdate" if op.lite and kind == "Update" else f"TensorScatter{kind}"
-    return op.op(primitive, data, indices, updates)
+    return op.op(f"TensorScatter{kind}", data, indices, updates)
 
 
 @rule(Dialect.LITE)
