@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 import time
@@ -21,6 +22,7 @@ from tests.waiting import LIMIT, until
 from pinnace.server.connections import Connection
 from pinnace.server.door import binary_request
 from pinnace.server.grpc import SERVICE
+from pinnace.server.server import loop_factory
 
 LIVE = b"GET /v2/health/live HTTP/1.1\r\nhost: x\r\n\r\n"
 POST = b"POST /v2/models/simple/infer HTTP/1.1\r\nhost: x\r\n"
@@ -270,3 +272,20 @@ def test_a_client_may_read_slowly_but_not_stop(serving, tmp_path, monkeypatch, p
                 got += len(part)
                 time.sleep(pause)
     assert (got > x.nbytes) is (pause < 0.3)
+
+
+def test_nothing_waits_for_the_client_of_a_connection_that_has_ended(serving, simple):
+    server = serving(simple)
+    connection = object.__new__(Connection)
+
+    async def ended():
+        loop = asyncio.get_running_loop()
+        connection.transport, _ = await loop.create_connection(
+            asyncio.Protocol, "127.0.0.1", server.http_port
+        )
+        connection.transport.abort()
+        await asyncio.sleep(0.05)  # the socket is closed later
+        return connection._progress()
+
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        assert runner.run(ended()) == (0, 0)

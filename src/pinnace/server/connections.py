@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from contextlib import suppress
 
 import uvicorn
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
@@ -178,14 +179,14 @@ class Connection(HttpToolsProtocol):
         Only the kernel knows: what asyncio holds says nothing where there is TLS, and falls in steps of
         megabytes.
         """
-        try:
-            place = self.transport.get_extra_info("socket")
-            info = place.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO.size)
-        except OSError:  # a Unix socket
-            waits = self.transport.get_write_buffer_size()
-            return -waits, waits
-        flying, taken, unsent = _INFO.unpack(info)
-        return taken, flying + unsent
+        place = self.transport.get_extra_info("socket")
+        with suppress(OSError, ValueError):  # it is a Unix socket, or uvloop has just closed it
+            if place is not None:
+                info = place.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO.size)
+                flying, taken, unsent = _INFO.unpack(info)
+                return taken, flying + unsent
+        waits = self.transport.get_write_buffer_size()
+        return -waits, waits
 
     def _refuse(self, status: str) -> None:
         """Close the connection, with an answer unless another one is under way or was given."""

@@ -106,7 +106,7 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """Return uvloop's loop, in which a call over gRPC takes 0.1 ms less; None where it does not exist."""
     try:
         from uvloop import new_event_loop
@@ -196,7 +196,7 @@ class Server:
 
     def _run(self, started: Future[None]) -> None:
         try:
-            with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            with asyncio.Runner(loop_factory=loop_factory()) as runner:
                 runner.run(self.serve(started))
         except BaseException as error:
             if started.done():
