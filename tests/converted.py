@@ -11,6 +11,9 @@ from pinnace.options.target import Target
 from pinnace.types import ModelType
 from pinnace.weights.source import Source
 
+KINDS = {"mindir": ModelType.MINDIR, "ms": ModelType.MINDIR_LITE}
+"""Kinds of converted files, by the ends of their names."""
+
 
 def run(given, *inputs):
     """Return the results of a model."""

@@ -9,18 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.converted import run
+from tests.converted import KINDS, run
 from tests.written import expected, given, model
 
 from pinnace.converter.convert import Conversion, convert
 from pinnace.errors import UnsupportedModelError
 from pinnace.formats import read
-from pinnace.types import ModelType
 from pinnace.weights.source import Source
 
 LINES = (Path(__file__).parent.parent / "data" / "converted" / "arguments.txt").read_text().splitlines()
 _OF_RESULTS = ("MakeTuple", "TupleGetItem")
-KINDS = {"mindir": ModelType.MINDIR, "ms": ModelType.MINDIR_LITE}
 
 
 def _last(line):

@@ -3,13 +3,11 @@
 import numpy as np
 import onnx
 import pytest
-from tests.converted import run
+from tests.converted import KINDS, run
 
-from pinnace import Model, ModelType
+from pinnace import Model
 from pinnace.converter.convert import Conversion, convert
 from pinnace.weights.source import Source
-
-KINDS = {"mindir": ModelType.MINDIR, "ms": ModelType.MINDIR_LITE}
 
 
 @pytest.fixture(params=KINDS)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from unittest.mock import patch
 
 import numpy as np
+from tests.converted import KINDS
 from tests.random_graphs import oracle
 from tests.random_graphs.dress import Case
 
@@ -33,9 +34,6 @@ too, go into files or stay in the model's. onnxruntime infers no shape from a te
 
 _BEYOND = "larger than the data shape after padding"
 """What OpenVINO says where the window of a pool does not fit, and onnxruntime takes a part of it."""
-
-
-_FORMS = {"mindir": ModelType.MINDIR, "ms": ModelType.MINDIR_LITE}
 
 
 class NotConverted(Exception):
@@ -146,7 +144,7 @@ def by_pinnace(case: Case, turn: Turn) -> tuple[list[np.ndarray], str, str]:
         warnings.simplefilter("ignore")
         file, kind = case.model.SerializeToString(), ModelType.ONNX
         if turn.form != "onnx":
-            file, kind = converted(file, turn.form), _FORMS[turn.form]
+            file, kind = converted(file, turn.form), KINDS[turn.form]
         model.build_from_buffer(file, kind, context)
         arrays = [case.feed[tensor.name] for tensor in model.get_inputs()]
         outputs = model.predict(arrays)
@@ -159,7 +157,7 @@ def converted(file: bytes, form: str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "given.onnx").write_bytes(file)
         converter = Converter()
-        converter.save_type = _FORMS[form]
+        converter.save_type = KINDS[form]
         try:
             converter.convert(FmkType.ONNX, f"{folder}/given.onnx", f"{folder}/made")
         except errors.PinnaceError as error:

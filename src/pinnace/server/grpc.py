@@ -330,7 +330,7 @@ def server(
         "grpc.max_receive_message_length": max_bytes,
         "grpc.max_allowed_incoming_connections": max_connections,
         "grpc.max_concurrent_streams": max_connections,
-        # A picture comes at once, not in 64 KB for each answer: 8 clients get 1.13 times as many answers.
+        # A picture comes at once; by default 64 KB wait for each answer.
         "grpc.http2.lookahead_bytes": 1 << 22,
         "grpc.server_handshake_timeout_ms": round(PATIENCE * 1000),
         "grpc.so_reuseport": 0,

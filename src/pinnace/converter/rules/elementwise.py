@@ -43,7 +43,7 @@ def _folded(op: Primitives, primitive: str, first: Tensor, *others: Tensor) -> T
 
 
 def _bound_first(op: Primitives, x: Tensor, bound: Tensor) -> tuple[Tensor, Tensor]:
-    """Operands of a Maximum or Minimum. MindSpore's give the second one if either is NaN."""
+    """Operands, a known one first: MindSpore's Maximum and Minimum give the second if either is NaN."""
     return (bound, x) if op.mindspore and op.known(bound) is not None else (x, bound)
 
 
