@@ -18,9 +18,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from pinnace.machine.file_lock import locked
 from pinnace.weights.digest import digest
 
-# Models that are loaded need none of the modules for writing: filelock, shutil, tempfile.
+# Models that are loaded need none of the modules for writing: shutil, tempfile.
 
 _TAG = "CACHEDIR.TAG"
 _TAG_TEXT = "Signature: 8a477f597d28d172789f06886806bc55\n# The compile cache of Pinnace.\n"
@@ -85,16 +86,8 @@ class Folder:
     @contextmanager
     def lock(self, name: str, patience: float) -> Iterator[None]:
         """Hold a lock across processes. Raises TimeoutError after `patience` seconds."""
-        from filelock import FileLock, Timeout
-
-        try:
-            with (
-                self._naming_full_disks(),
-                FileLock(self.subfolder("locks") / name, timeout=patience, mode=0o600),
-            ):
-                yield
-        except Timeout:
-            raise TimeoutError(f"another process has held its lock {name} for {patience:g} s") from None
+        with self._naming_full_disks(), locked(self.subfolder("locks") / name, patience):
+            yield
 
     @contextmanager
     def new(self) -> Iterator[Path]:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from blake3 import blake3
-from filelock import FileLock
 
 from pinnace import __version__
 from pinnace.errors import PinnaceError
+from pinnace.machine.file_lock import locked
 from pinnace.writing import replacing
 
 _HERE = Path(__file__).parent
@@ -65,7 +65,7 @@ def build(folder: Path, environment: Mapping[str, str] = os.environ) -> Built:
     command = _command(environment)
     stamp = _digest(command)
     folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / ".lock"):
+    with locked(folder / ".lock"):
         if _read(folder / "stamp") != stamp:
             with replacing(folder / "stamp") as place:
                 _compile(command, place.parent / "lib")
