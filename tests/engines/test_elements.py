@@ -142,6 +142,33 @@ def test_a_cache_may_begin_without_elements(tmp_path):
         built.predict([weights((0, 2, 5, 8)), x])
 
 
+@pytest.mark.parametrize("causal", [0, 1])
+def test_a_cache_of_an_attention_may_begin_without_elements(causal, tmp_path):
+    given = ["q", "k", "v", "mask", "keys", "values"]
+    attention = node("Attention", given, ["y", "all_keys", "all_values"], is_causal=causal)
+    new, past = ["b", 2, "s", 8], ["b", 2, "p", 8]
+    shapes = {"q": ["b", 4, "s", 8], "k": new, "v": new, "mask": ["s", "t"], "keys": past, "values": past}
+    proto = onnx.load_from_string(model([attention], shapes))
+    proto.opset_import[0].version, proto.ir_version = 23, 10
+    built = opened(Model, proto.SerializeToString(), "onnxruntime", tmp_path)
+
+    def request(batch, tokens, before):
+        sizes = {"b": batch, "s": tokens, "p": before, "t": before + tokens}
+        return {name: weights([sizes.get(size, size) for size in shape]) for name, shape in shapes.items()}
+
+    for before in (0, 5):
+        fed = request(3, 2, before)
+        expected = ReferenceEvaluator(proto).run(["y"], fed)[0]
+        got = built.predict(fed)[0].get_data_to_numpy()
+        np.testing.assert_allclose(got, expected, rtol=1e-5)  # sums of 8 products in another order
+    with pytest.raises(
+        errors.EngineError, match=r"node .* \(Attention\) is not run: an input has no elements"
+    ):
+        built.predict(request(0, 2, 5))
+    with pytest.raises(errors.EngineError, match="past_sequence_length"):
+        built.predict({**request(3, 2, 5), "values": request(3, 2, 0)["values"]})
+
+
 def test_sizes_of_nothing_fit_in_31_bits(tmp_path):
     built = opened(Model, model([node("Relu", ["x"], ["y"])], {"x": ["n", "m"]}), "onnxruntime", tmp_path)
     assert built.predict([np.zeros((5, 0), np.float32)])[0].shape == [5, 0]

@@ -13,14 +13,14 @@
 * Concat takes inputs without elements of any shape, counts their sizes, and returns memory that nobody wrote
   in their place (seen in 1.32). So a Reshape after it fails if the result has more elements than the inputs.
   If another input has elements, and in models with a cache, which begins without elements, a cheaper Reshape
-  of the input fails if another dimension than the joined one is 0.
+  of the input fails if another dimension than the joined one is 0; likewise of the past of an Attention.
 * Pools with dilations and auto_pad end nothing, but forget the dilations (seen in 1.32). `check_dilations`
   refuses them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import onnx_ir as ir
@@ -258,6 +258,9 @@ _NO_TENSORS = {"ConcatFromSequence", "If", "Loop", "Optional", "OptionalGetEleme
 _NO_TENSORS |= {"SequenceAt", "SequenceErase", "SequenceLength", "SequenceMap"}
 """Operators that may take sequences; the nodes of nested graphs have guards of their own."""
 
+_PAST = (4, 5)
+"""The inputs of an Attention with the keys and values of earlier tokens: [batch, heads, tokens, width]."""
+
 
 def guard_elements(b: Editor) -> None:
     """Insert the guards into a model and its nested graphs."""
@@ -271,10 +274,11 @@ def guard_elements(b: Editor) -> None:
     if any(map(_joins_cache, nodes(graph))):
         for node in list(nodes(graph)):
             places = maybe_empty(b, node, ENGINE, lambda value: not is_fixed(b, value))
-            if places and node.op_type != "Concat":
-                _check_inputs(b, node, places)
-            elif places:
-                _check_others(b, node, places)
+            joined = [place for place in places if place in _joined(node)]
+            if joined:
+                _check_others(b, node, joined)
+            if len(joined) < len(places):
+                _check_inputs(b, node, [place for place in places if place not in joined])
 
 
 def _insert(b: Editor, node: ir.Node) -> None:
@@ -311,28 +315,37 @@ def _check_size(b: Editor, node: ir.Node) -> None:
     remove_unread(node)
 
 
-def _joins_cache(join: ir.Node) -> bool:
-    """Return True for a Concat that extends an input of the model along a free dimension."""
-    if join.op_type != "Concat":
-        return False
-    axis = join.attributes.get_int("axis", 1)
-    shapes = (x.shape for x in join.inputs if x is not None and x.is_graph_input())
-    given = (tuple(shape) for shape in shapes if shape is not None)
-    return any(-len(dims) <= axis < len(dims) and not isinstance(dims[axis], int) for dims in given)
+def _joined(node: ir.Node) -> Collection[int]:
+    """Return the positions of the inputs that a node joins with others, along `_axis`."""
+    places = {"Concat": range(len(node.inputs)), "Attention": _PAST}
+    return () if node.domain else places.get(node.op_type, ())
+
+
+def _axis(join: ir.Node) -> int:
+    return 2 if join.op_type == "Attention" else join.attributes.get_int("axis", 1)
+
+
+def _joins_cache(node: ir.Node) -> bool:
+    """Return True if a node extends an input of the model along a free dimension."""
+    given = (x for place, x in enumerate(node.inputs) if place in _joined(node) and x is not None)
+    shapes = [tuple(x.shape) for x in given if x.is_graph_input() and x.shape is not None]
+    return any(
+        -len(dims) <= _axis(node) < len(dims) and not isinstance(dims[_axis(node)], int) for dims in shapes
+    )
 
 
 def _check_others(b: Editor, join: ir.Node, places: list[int]) -> bool:
-    """Return True if the ranks of a Concat's inputs are known, which the guards need."""
+    """Return True if the ranks of what is joined are known, which the guards need."""
     try:
-        ranks = {b.rank(x) for x in join.inputs if x is not None}
+        ranks = {b.rank(x) for place in _joined(join) if (x := join.inputs[place]) is not None}
     except Unsupported:
         return False
     if len(ranks) != 1:
         return False
     kept = [0] * ranks.pop()
-    kept[join.attributes.get_int("axis", 1)] = -1
+    kept[_axis(join)] = -1
     for place in places:
         join.replace_input_with(place, b.op("Reshape", join.inputs[place], list(kept)))
-    join.meta[GUARDED] = {*places}
+    join.meta[GUARDED] = {*join.meta.get(GUARDED, ()), *places}
     _insert(b, join)
     return True
