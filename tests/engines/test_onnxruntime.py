@@ -518,6 +518,13 @@ LOST = {
         t = Transpose <perm = [1,0]> (x) q = Pad(t, p, , one) y = Transpose <perm = [1,0]> (q) }""",
         [M],
     ),
+    "a value that is quantized by two scales": (
+        """(float[2,3] x) => (float[2,3] y)
+        <float s = {0.25}, int8 z = {0}, float t = {0.03125}, int8 o = {1}> {
+        q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z)
+        r = QuantizeLinear(d, t, o) y = DequantizeLinear(r, t, o) }""",
+        [M * np.float32(1.1)],
+    ),
     "a product that is returned": (
         BRANCH.format("a = Gemm(w, t) b = Transpose <perm = [1,0]> (a)"),
         [M, np.array(True)],

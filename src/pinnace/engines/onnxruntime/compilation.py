@@ -42,9 +42,10 @@ _SLOWER = ["SkipLayerNormFusion"]
 """Optimizers of onnxruntime that make models slower: its fused Add and LayerNormalization (seen in 1.31) took
 5 times as long as the two nodes."""
 
-_UNSAFE = ["EmbedLayerNormFusion", "GatherToSliceFusion"]
-"""Optimizers that go wrong by numbers that only the run knows (seen in 1.32): one refuses negative indices
-of embeddings, one puts the bounds of a Range into a Slice, where negative ones count from the end."""
+_UNSAFE = ["DoubleQDQPairsRemover", "EmbedLayerNormFusion", "GatherToSliceFusion"]
+"""Optimizers that go wrong, or may by numbers that only the run knows (seen in 1.32): one rounds a value once
+that is quantized by one scale and then by another, one refuses negative indices of embeddings, one puts the
+bounds of a Range into a Slice, where negative ones count from the end."""
 
 _FOLDING = ["ConstantFolding", "ConstantFoldingDQ"]
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
