@@ -41,7 +41,9 @@ def sliced(op: Builder, x: Tensor, dim: int, start: Value, end: Value, step: Val
 @primitive("Narrow")
 def narrow(op: Builder, x: Tensor, dim: int, start: Value, length: Value) -> Value:
     first, size = binding.dims(op, start)[0], binding.dims(op, length)[0]
-    return sliced(op, x, dim, first, _plus(op, first, size))
+    if isinstance(first, int) and first >= 0:
+        return sliced(op, x, dim, first, _plus(op, first, size))
+    return sliced(op, sliced(op, x, dim, first, END), dim, 0, size)  # the end of the last places is no number
 
 
 class Masks(Arguments):
