@@ -361,6 +361,20 @@ def test_a_bias_has_any_scale(body, bias, engine):
     check(model.SerializeToString(), {"x": x}, 1.01 * 0.05, engine)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_follows_a_bias_in_floats_has_types(engine):
+    """A type that gets lost there keeps the rules for quantized values from what follows."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["": 13]> g (float[1,1,4] x) => (float[n,m,k] y)
+        <float[1,1,1] w = {1}, int32[1] b = {133}, float[1] u = {0.01}, float s = {0.025}, int8 z = {0},
+        float t = {0.01}, int64[3] all = {1,-1,1}>
+        { i = DequantizeLinear <axis = 0> (b, u) c = ConvTranspose(x, w, i) q = QuantizeLinear(c, s, z)
+        d = DequantizeLinear(q, t) y = Reshape(d, all) }"""
+    )
+    x = np.array([[[-5, -1, 0.5, 3]]], np.float32)
+    check(model.SerializeToString(), {"x": x}, 1e-6, engine)
+
+
 @pytest.mark.parametrize(
     ("weight", "kernels"),
     [

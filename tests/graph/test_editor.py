@@ -34,6 +34,15 @@ def test_what_follows_a_value_reads_it_and_is_read_in_its_place():
     np.testing.assert_array_equal(run(m), -2 * np.maximum(X, 0))
 
 
+def test_a_constant_keeps_its_type_where_nothing_is_known_of_the_value_before():
+    m = graphs.model("z = Relu(x) y = Neg(z)")
+    b, z = Editor(m, "%new"), graphs.value(m, "z")
+    z.type = z.shape = None
+    one = b.constant(np.ones(4), np.float32)
+    replace_value(z, one)
+    assert (one.dtype, one.shape) == (ir.DataType.FLOAT, ir.Shape([4]))
+
+
 def test_outputs_of_the_graph_keep_their_names():
     m = graphs.model("y = Neg(x)")
     b, neg = Editor(m, "%new"), graphs.node(m, "Neg")

@@ -67,7 +67,8 @@ class Editor(Builder):
 
 def replace_value(old: ir.Value, new: ir.Value, reader: ir.Node | None = None) -> None:
     """Give a value's name, type, shape and readers to another; `reader` still reads the old one."""
-    new.type, new.shape = old.type, old.shape
+    new.type = old.type or new.type  # nothing may be known of the old one yet
+    new.shape = new.shape if old.shape is None else old.shape
     old.replace_all_uses_with(new, replace_graph_outputs=True)
     old.name, new.name = new.name, old.name
     if reader is not None:
