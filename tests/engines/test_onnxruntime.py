@@ -107,6 +107,12 @@ def test_weights_that_nothing_reads_are_no_matter(model):
     build(proto.SerializeToString(), None, Target(threads=1), Settings()).close()
 
 
+def test_a_release_that_no_test_has_shown_right_is_refused_by_name(model, monkeypatch):
+    monkeypatch.setattr(ort, "__version__", "1.30.2")
+    with pytest.raises(EngineError, match=r"not known to compute right on the CPU.*onnxruntime>=1\.31"):
+        build(model, None, Target(threads=1, provider="onnxruntime"), Settings())
+
+
 def test_what_the_engine_refuses_is_one_error(model, capfd):
     executable = build(model, None, Target(threads=1), Settings())
     with pytest.raises(EngineError, match="onnxruntime"):

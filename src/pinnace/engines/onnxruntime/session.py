@@ -13,12 +13,16 @@ import onnxruntime as ort
 from pinnace.engines.forks import never_freed_by_forks
 from pinnace.engines.onnxruntime import providers
 from pinnace.engines.onnxruntime.device_memory import FAILURES as FAILURES
+from pinnace.errors import EngineError
 from pinnace.machine.processor import sixteen_bit_types, sums_of_bytes_overflow
 from pinnace.options.target import Target
 from pinnace.types import Array
 
 NAME = f"onnxruntime {ort.__version__}"
 NO_OPTIMIZATION = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+
+_OLDEST = (1, 31)
+"""The first release whose kernels pass the tests: 1.30 fails some, 1.24 gave numbers of other requests."""
 
 _BFLOAT16_PRODUCTS = "mlas.enable_gemm_fastmath_arm64_bfloat16"
 """Matrix products in bfloat16, with sums in float32, on Arm: onnxruntime's only 16-bit computation for models
@@ -125,9 +129,11 @@ def start(
     """Start a session on the CPU, or on the providers of `chain`.
 
     Raises `DeviceUnavailableError` if the first of them cannot start, for example because a library is
-    missing.
+    missing, and `EngineError` on the CPU if onnxruntime is too old.
     """
     first = chain[0][0]
+    if first == providers.CPU:
+        _check_release()
     if first in (providers.CUDA, providers.TENSORRT):
         from pinnace.engines.onnxruntime.device_errors import preload
 
@@ -152,6 +158,15 @@ def start(
         raise left_out(first)
     never_freed_by_forks(started._sess)
     return started
+
+
+def _check_release() -> None:
+    if tuple(map(int, ort.__version__.split(".")[:2])) < _OLDEST:
+        oldest = ".".join(map(str, _OLDEST))
+        raise EngineError(
+            f"{NAME} is not known to compute right on the CPU: install {oldest} or newer "
+            f"(pip install 'onnxruntime>={oldest}')"
+        )
 
 
 def message_of(error: Exception) -> str:
