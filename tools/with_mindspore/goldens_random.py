@@ -466,6 +466,8 @@ case("random_tangent_near_a_pole", "f64[9]>-8<8", call="ops.tan(x0 * 1e-5 + 1.57
 for name, kind in (("uint32", "i32"), ("uint8", "i16"), ("int8", "i64"), ("uint64", "i32")):
     case(f"random_product_as_{name}", f"{kind}[5,1]>-9<-1", call=f"x0.prod(dtype=ms.{name})")
 case("random_narrow_to_the_end", "f32[3,5]", call="mint.narrow(x0, 1, -2, 2)")
+case("random_cummax_of_nan", "f32[4,5]", call="ops.cummax(ops.log(x0), 0)")
+case("random_cummin_of_nan", "f32[80,2]", call="ops.cummin(ops.log(x0 + 3), 0)")
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

@@ -241,10 +241,12 @@ def _folded(
 
 
 def _running_best(op: Builder, better: str, x: Tensor, axis: int) -> tuple[Tensor, ...]:
-    """The best so far along a dimension, and where it was last seen."""
+    """The best so far along a dimension, and where it was last seen; NaN is the best of all."""
+    has_nan = op.dtype(x).is_floating_point()
 
     def join(earlier: Sequence[Tensor], later: Sequence[Tensor], there: Tensor | None) -> Sequence[Tensor]:
         newer = op.op(better, later[0], earlier[0])
+        newer = op.Or(newer, op.IsNaN(later[0])) if has_nan else newer
         kept = newer if there is None else op.Or(newer, op.Not(there))
         return [op.Where(kept, new, old) for old, new in zip(earlier, later, strict=True)]
 
