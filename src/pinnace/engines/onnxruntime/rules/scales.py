@@ -41,7 +41,9 @@ def dequantized_in_floats(b: Builder, node: ir.Node) -> ir.Value | None:
         return None
     if b.dtype(integers) not in (*_INTEGERS, _SUMS):
         return None
-    if all(_is_right(b, node, *use) for use in uses(node, b.rank(integers))):
+    is_moved = any(reader.op_type == "Transpose" for reader in node.outputs[0].consumers())
+    is_right = all(_is_right(b, node, *use) for use in uses(node, b.rank(integers)))
+    if is_right and not (is_moved and b.dtype(integers) is _SUMS):
         return None
     factor, offset = _spread(b, node, scale), None if zero is None else _spread(b, node, zero)
     if (weight := _computed(integers, factor, offset)) is not None:
