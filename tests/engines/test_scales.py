@@ -363,6 +363,36 @@ def test_a_bias_has_any_scale(body, bias, engine):
     check(model.SerializeToString(), {"x": x}, 1.01 * 0.05, engine)
 
 
+@pytest.mark.filterwarnings("ignore:.*onnxruntime .* runs the model")
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "move",
+    [
+        "Flatten(c)",
+        "Gather(c, zero)",
+        "Identity(c)",
+        "MaxPool <kernel_shape = [2,2]> (c)",
+        "Reshape(c, all)",
+        "Slice(c, zero, all, zero)",
+        "Squeeze(c, zero)",
+        "Transpose(c)",
+        "Unsqueeze(c, zero)",
+    ],
+)
+def test_a_result_is_moved_before_it_is_quantized(move, engine):
+    """Optimizers quantize it before the move, and then compute it in integers."""
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 10, opset_import: ["": 18]> g (uint8[1,2,3,3] x) => (float y)
+        <float s = {{0.125}}, uint8 z = {{128}}, int8[2,2,2,1] w = {{-90,50,60,-30,100,-120,20,70}},
+        float[2] several = {{0.02,0.3}}, int64[1] zero = {{0}}, int64[1] all = {{-1}}>
+        {{ i = DequantizeLinear(x, s, z) k = DequantizeLinear <axis = 2> (w, several) c = Conv(i, k)
+        m = {move} q = QuantizeLinear(m, s, z) y = DequantizeLinear(q, s, z) }}"""
+    )
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    x = np.arange(18, dtype=np.uint8).reshape(1, 2, 3, 3) + 120
+    check(model.SerializeToString(), {"x": x}, 1.01 * 0.125, engine)  # a step
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_what_follows_a_bias_in_floats_has_types(engine):
     """A type that gets lost there keeps the rules for quantized values from what follows."""

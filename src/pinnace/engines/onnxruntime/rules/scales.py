@@ -20,6 +20,7 @@ from pinnace.graph.constants import array, constant
 from pinnace.graph.failures import Unsupported
 from pinnace.graph.matching import attributes, dequantizing, private
 from pinnace.graph.scales import FAR, are_of_channels, axis_of, is_constant, is_dequantized, is_one, uses
+from pinnace.graph.traits import Trait, having
 from pinnace.types import Array
 
 _INTEGERS = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.DataType.UINT16)
@@ -28,8 +29,8 @@ _FLOAT = ir.DataType.FLOAT
 _FLOATS = (_FLOAT, ir.DataType.FLOAT16)
 _PRODUCTS = ("Gemm", "MatMul")
 """Operators with integer kernels that return floats."""
-_BETWEEN = ("Clip", "Relu", "Transpose")
-"""Operators that may be between an integer kernel and the QuantizeLinear of its result."""
+_BETWEEN = {"Clip", "MaxPool", "Relu", *having(Trait.MOVING)}
+"""Operators between an integer kernel and the QuantizeLinear of its result, before which optimizers move it."""
 _ALIKE = 1e-4
 """Relative difference of scales that rounding explains: a bias of that error is far below a step."""
 
