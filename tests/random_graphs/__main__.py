@@ -30,6 +30,7 @@ def main() -> int:
     parser.add_argument(
         "--form", choices=("onnx", "mindir", "ms"), default="onnx", help="what is converted first"
     )
+    parser.add_argument("--quantized", action="store_true", help="quantized models alone")
     parser.add_argument("--rules", choices=("on", "off", "both"), default="on")
     parser.add_argument("--keep", type=Path, help="a folder for what failed, shrunk")
     parser.add_argument("--verbose", action="store_true", help="say why cases do not count")
@@ -71,7 +72,7 @@ def _expected(case: Case) -> dict[str, np.ndarray]:
 def _case(arguments: argparse.Namespace, number: int) -> Case:
     # What OpenVINO makes of NaN and of large integers docs/engines.md says; MindSpore's operators differ there, too.
     tame = arguments.engine == "openvino" or arguments.form != "onnx"
-    return case(arguments.seed, number, tame=tame)
+    return case(arguments.seed, number, tame, arguments.quantized)
 
 
 def _keep(arguments: argparse.Namespace, number: int, turn: Turn, verdict: Verdict) -> None:

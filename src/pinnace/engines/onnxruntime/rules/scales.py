@@ -30,7 +30,7 @@ _FLOATS = (_FLOAT, ir.DataType.FLOAT16)
 _PRODUCTS = ("Gemm", "MatMul")
 """Operators with integer kernels that return floats."""
 _BETWEEN = {"Clip", "MaxPool", "Relu", *having(Trait.MOVING)}
-"""Operators between an integer kernel and the QuantizeLinear of its result, before which optimizers move it."""
+"""Operators before which optimizers move the QuantizeLinear of the result of an integer kernel."""
 _ALIKE = 1e-4
 """Relative difference of scales that rounding explains: a bias of that error is far below a step."""
 
