@@ -118,6 +118,26 @@ def test_models_beyond_the_memory_are_opened_on_demand_and_evicted(serving, tmp_
     assert not client.is_model_ready("m3", "7")
 
 
+@pytest.mark.parametrize("memory", [0, 700_000])
+def test_a_request_that_names_a_version_leaves_the_others_to_the_newest_that_was_loaded(
+    serving, tmp_path, memory
+):
+    for name, number in (("m", 1), ("m", 2), ("other", 5), ("another", 6)):
+        models.constant(tmp_path / name / str(number) / "model.onnx", number)
+    client = client_of(serving(tmp_path, memory=memory))
+    assert ask(client, "m") == (2, "2")
+    models.constant(tmp_path / "m" / "3" / "model.onnx", 3)
+    for version in (1, 3):
+        assert client.is_model_ready("m", str(version))
+        assert ask(client, "m", str(version)) == (version, str(version))
+        for name, number in (("other", 5), ("another", 6)):  # for one of which the second version is evicted
+            assert ask(client, name) == (number, str(number))
+            ask(client, "m", str(version))
+        assert ask(client, "m") == (2, "2")
+    client.load_model("m")
+    assert ask(client, "m") == (3, "3")
+
+
 @pytest.fixture
 def gate(monkeypatch) -> threading.Event:
     """An event that the opening of models waits for."""

@@ -39,7 +39,7 @@ class Entry:
     place: Path
     open: dict[str, OpenModel] = field(default_factory=dict)
     newest: str = ""
-    """The version that answers requests that name none."""
+    """The version that answers requests that name none, open or evicted: `load` changes it."""
     config: str = ""
     """The configuration that the last load brought."""
     withdrawn: bool = False
@@ -128,8 +128,9 @@ class Repository:
     def is_ready(self, name: str, version: str = "") -> bool:
         """Return True if a model answers, at the latest once its first request has opened it."""
         entry = self.entry(name)
-        there = version in entry.open or not version or (not entry.open and version in _versions(entry.place))
-        return there and entry.state in ("READY", "")
+        if version and version not in entry.open:
+            _check_version(entry, version, _versions(entry.place))
+        return entry.state in ("READY", "")
 
     def labels(self, name: str) -> list[str]:
         """Return the names of a model's classes, of its setting, or `labels.txt` or `labels.json` beside it.
@@ -186,7 +187,7 @@ class Repository:
             if config:
                 self._settings.overridden(config)  # a wrong one changes nothing
             opened = await self._open(entry, version, config)
-            entry.config, entry.withdrawn = config, False
+            entry.config, entry.withdrawn, entry.reason = config, False, ""
             older = [one for one in entry.open.values() if one is not opened]
             entry.open, entry.newest = {version: opened}, version
         for one in older:
@@ -225,19 +226,17 @@ class Repository:
         async with entry.lock:
             if entry.withdrawn:
                 raise UnavailableError(f"{entry.name} is not loaded")
-            if (version or entry.newest) in entry.open:
-                return
             there = _versions(entry.place)
-            wanted = version or max(there, key=int, default="")
-            if wanted not in there:
-                raise UnknownModelError(
-                    f"{entry.name} has no version {version[:20]!r}; it has {', '.join(there) or 'no file'}"
-                )
-            try:
-                entry.open[wanted] = await self._open(entry, wanted, entry.config)
-            except (PinnaceError, OSError) as error:
-                raise UnavailableError(f"{entry.name} cannot be opened: {error}") from error
-            entry.newest = max(entry.open, key=int)
+            newest = entry.newest if entry.newest in there else max(there, key=int, default="")
+            wanted = version or newest
+            if wanted not in entry.open:
+                _check_version(entry, wanted, there)
+                try:
+                    entry.open[wanted] = await self._open(entry, wanted, entry.config)
+                except (PinnaceError, OSError) as error:
+                    raise UnavailableError(f"{entry.name} cannot be opened: {error}") from error
+            if not version:
+                entry.newest, entry.reason = wanted, ""
 
     def _settings_of(self, entry: Entry) -> ModelSettings:
         return self._settings.read(entry.place / _SETTINGS) if entry.place.is_dir() else self._settings
@@ -257,7 +256,6 @@ class Repository:
                 raise RequestError(f"failed to load {entry.name}: {error}") from None
             entry.reason = str(error)
             raise
-        entry.reason = ""
         _log.event(INFO, "opened", f"{entry.name} {version}", model=entry.name, bytes=opened.memory)
         await self._make_room(0, opened)
         return opened
@@ -275,7 +273,6 @@ class Repository:
                 return
             _, entry, version = min(idle, key=lambda found: found[0])
             closed = entry.open.pop(version)
-            entry.newest = max(entry.open, key=int, default="")
             _log.event(INFO, "evicted", f"{entry.name} {version}", model=entry.name, bytes=closed.memory)
             await closed.close()
 
@@ -290,6 +287,13 @@ class Repository:
             await self.unload(entry.name)
         self._builds.shutdown()
         self._threads.end()
+
+
+def _check_version(entry: Entry, version: str, there: Iterable[str]) -> None:
+    if version not in there:
+        raise UnknownModelError(
+            f"{entry.name} has no version {version[:20]!r}; it has {', '.join(there) or 'no file'}"
+        )
 
 
 def _opened(
