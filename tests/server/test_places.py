@@ -13,6 +13,7 @@ import grpc
 import pytest
 
 from pinnace.errors import ConfigError
+from pinnace.server import repository
 from pinnace.server.failures import UnknownModelError
 from pinnace.server.repository import Repository, _versions
 from pinnace.server.server import _unix_socket, host_and_port
@@ -68,6 +69,14 @@ def test_a_folder_has_its_models_in_order_of_name(laid_out):
     assert [(one.name, one.place.name) for one in found] == [("B", "B.onnx"), ("a", "a"), ("b", "b.onnx")]
     with pytest.raises(UnknownModelError, match="there is no 'd'"):
         Repository([folder]).entry("d")
+
+
+def test_what_is_hidden_or_may_not_be_read_is_no_model(laid_out, monkeypatch, caplog):
+    folder = laid_out("..2026/m.onnx", ".git/1/m.onnx", "._m.onnx", "lost+found/m.onnx", "n/m.onnx", "n/._m.onnx")
+    monkeypatch.setattr(repository.os, "access", lambda place, _: place.name != "lost+found")
+    models = Repository([folder])
+    assert [(one.name, _versions(one.place)["1"].name) for one in models.entries] == [("n", "m.onnx")]
+    assert "lost+found: it may not be read" in caplog.text
 
 
 def test_files_are_models_by_name_once_each(laid_out):

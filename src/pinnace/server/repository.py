@@ -8,6 +8,7 @@ looked up among what the folder lists: they never become paths.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pinnace.errors import ConfigError, PinnaceError, PredictTimeoutError
-from pinnace.log import ERROR, INFO, Log
+from pinnace.log import ERROR, INFO, WARNING, Log
 from pinnace.options.context import files_of_ranks
 from pinnace.ranking import read as read_labels
 from pinnace.server.failures import RequestError, UnavailableError, UnknownModelError
@@ -103,7 +104,10 @@ class Repository:
     def _scan(self) -> None:
         """Enter the models that are new in the folder."""
         assert self._folder is not None
-        for place in sorted(self._folder.iterdir()):
+        for place in _listed(self._folder):
+            if place.is_dir() and not os.access(place, os.R_OK | os.X_OK):
+                _log.event(WARNING, "not read", f"{place}: it may not be read, and is taken for no model")
+                continue
             name = place.name.removesuffix(place.suffix) if place.suffix in SUFFIXES else place.name
             if name not in self._entries and _versions(place):
                 self._entries[name] = Entry(name, place)
@@ -329,9 +333,14 @@ def _versions(place: Path) -> dict[str, Path]:
     return {number: file for number, file in found.items() if file is not None}
 
 
+def _listed(folder: Path) -> list[Path]:
+    """Return what is in a folder but for what is hidden: volumes and editors keep copies there."""
+    return sorted(one for one in folder.iterdir() if not one.name.startswith("."))
+
+
 def _model_in(folder: Path) -> Path | None:
     """Return the model file of a folder: `model.*`, the only one, or rank 0's if all are ranks'."""
-    files = sorted(file for file in folder.iterdir() if file.suffix in SUFFIXES and file.is_file())
+    files = [file for file in _listed(folder) if file.suffix in SUFFIXES and file.is_file()]
     named = [file for file in files if file.name.removesuffix(file.suffix) in ("model", "model_graph")]
     return (named or files)[0] if len(files) == 1 or named or _are_ranks(files) else None
 
