@@ -80,12 +80,13 @@ def test_what_is_hidden_or_may_not_be_read_is_no_model(laid_out, monkeypatch, ca
 
 
 def test_files_are_models_by_name_once_each(laid_out):
-    folder = laid_out("a/m.onnx", "b/m.ms", "n.txt")
-    assert [one.name for one in Repository([folder / "a/m.onnx", folder / "n.txt"]).entries] == ["m", "n"]
+    folder = laid_out("a/m.onnx", "b/m.ms", "n.ms", "n.txt")
+    assert [one.name for one in Repository([folder / "a/m.onnx", folder / "n.ms"]).entries] == ["m", "n"]
     for places, message in (
         ([folder / "a/m.onnx", folder / "b/m.ms"], "two models of the name 'm'"),
         ([folder / "none.onnx"], "there is no such file"),
-        ([folder / "a", folder / "b"], "there is no such file"),
+        ([folder / "a", folder / "b"], "a: name one folder of models, or files .mindir"),
+        ([folder / "n.txt"], r"n\.txt: name one folder of models, or files .mindir"),
         ([], "there is no model in the repository"),
     ):
         with pytest.raises(ConfigError, match=message):

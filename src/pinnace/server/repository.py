@@ -94,8 +94,10 @@ class Repository:
             raise ConfigError(f"there is no model in {', '.join(map(str, places)) or 'the repository'}")
 
     def _add(self, place: Path) -> None:
-        if not place.is_file():
+        if not place.exists():
             raise ConfigError(f"{place}: there is no such file")
+        if place.suffix not in SUFFIXES or not place.is_file():
+            raise ConfigError(f"{place}: name one folder of models, or files {', '.join(SUFFIXES)}")
         name = place.name.removesuffix(place.suffix)
         if name in self._entries:
             raise ConfigError(f"{place}: there are two models of the name {name!r}")
