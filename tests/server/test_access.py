@@ -19,7 +19,7 @@ from tritonclient.utils import InferenceServerException
 from pinnace.errors import ConfigError
 from pinnace.server.access import Access
 from pinnace.server.failures import AccessError
-from pinnace.server.server import Options
+from pinnace.server.server import Options, Server
 
 TOKENS = {"infer": "infer-16-letters", "read": "read-read-read-read", "admin": "admin-admin-admin"}
 
@@ -182,3 +182,17 @@ def test_options_of_tls_that_do_not_fit_are_refused(certificates):
     ):
         with pytest.raises(ConfigError):
             Options(**options).check()
+
+
+@pytest.mark.parametrize(
+    ("files", "named"),
+    [
+        (("server.pem", "client.key"), "key values mismatch"),
+        (("server.key", "server.key"), "server.key"),
+        (("server.pem", "server.key", "server.key"), "clients by .*server.key"),
+    ],
+)
+def test_files_that_tls_cannot_use_are_named_before_models_are_opened(certificates, simple, files, named):
+    options = dict(zip(("certificate", "key", "client_ca"), map(certificates.joinpath, files), strict=False))
+    with pytest.raises(ConfigError, match=f"TLS .*{named}"):
+        Server([simple], options=Options(http_port=0, grpc_port=0, **options))

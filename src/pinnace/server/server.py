@@ -76,6 +76,13 @@ class Options:
         for file in filter(None, (self.tokens, self.certificate, self.key, self.client_ca)):
             if not file.is_file():
                 raise ConfigError(f"{file}: there is no such file")
+        if self.certificate is not None and self.key is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)  # gRPC would say that it cannot listen
+            with _named(f"TLS by {self.certificate} and {self.key}"):
+                context.load_cert_chain(self.certificate, self.key)
+            if self.client_ca is not None:
+                with _named(f"TLS for clients by {self.client_ca}"):
+                    context.load_verify_locations(self.client_ca)
         if self.http_port is None and self.grpc_port is None and self.unix_socket is None:
             raise ConfigError("a server needs a port or a socket: --http-port, --grpc-port, --unix-socket")
         guarded = self.tokens is not None or self.certificate is not None
