@@ -27,7 +27,7 @@ def started(simple, tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_command_serves_until_a_signal(started, number, tmp_path):
     ready, model = started.stderr.readline(), started.stderr.readline()
-    assert re.match(r"ready after [\d.]+ s: http://127\.0\.0\.1:\d+, grpc://127\.0\.0\.1:\d+", ready)
+    assert re.match(r"ready after [\d.]+ s: http://127\.0\.0\.1:\d+, grpc://127\.0\.0\.1:\d+, unix:", ready)
     assert re.match(
         r"simple: .*1 workers x 1 threads, in process [\d.e-]+ ms, through HTTP [\d.e-]+ ms\n", model
     )

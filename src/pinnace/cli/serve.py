@@ -173,7 +173,7 @@ def _serve_here(
     server = Server(models, settings, options)
     start = time.perf_counter()
     server.start()
-    note(f"ready after {time.perf_counter() - start:.2f} s: {_places(server, options.host)}", "ready")
+    note(f"ready after {time.perf_counter() - start:.2f} s: {_places(server, options)}", "ready")
     gc.collect()
     gc.freeze()  # modules and models stay: a full collection would stop all requests for 20 ms
     for line in server.summary():
@@ -205,11 +205,12 @@ def _serve_on_cluster(
     server.serve(started, ended.is_set)
 
 
-def _places(server: Server, host: str) -> str:
+def _places(server: Server, options: Options) -> str:
     from pinnace.server.server import host_and_port
 
-    named = (("http://", server.http_port), ("grpc://", server.grpc_port))
-    return ", ".join(f"{scheme}{host_and_port(host, port)}" for scheme, port in named if port)
+    ports = (("http://", server.http_port), ("grpc://", server.grpc_port))
+    named = [f"{scheme}{host_and_port(options.host, port)}" for scheme, port in ports if port]
+    return ", ".join([*named, *([f"unix:{options.unix_socket}"] if options.unix_socket else [])])
 
 
 def _packages() -> str:
