@@ -72,7 +72,8 @@ def test_a_folder_has_its_models_in_order_of_name(laid_out):
 
 
 def test_what_is_hidden_or_may_not_be_read_is_no_model(laid_out, monkeypatch, caplog):
-    folder = laid_out("..2026/m.onnx", ".git/1/m.onnx", "._m.onnx", "lost+found/m.onnx", "n/m.onnx", "n/._m.onnx")
+    hidden = ("..2026/m.onnx", ".git/1/m.onnx", "._m.onnx", "n/._m.onnx")
+    folder = laid_out(*hidden, "lost+found/m.onnx", "n/m.onnx")
     monkeypatch.setattr(repository.os, "access", lambda place, _: place.name != "lost+found")
     models = Repository([folder])
     assert [(one.name, _versions(one.place)["1"].name) for one in models.entries] == [("n", "m.onnx")]
