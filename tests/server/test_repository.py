@@ -277,7 +277,7 @@ def test_a_request_that_waits_opens_no_model_that_is_unloaded_meanwhile(serving,
 def test_a_load_brings_the_settings_of_a_configuration_of_triton():
     config = {
         "max_batch_size": 4,
-        "instance_group": [{"count": 1}, {"count": "2"}],
+        "instance_group": [{"kind": "KIND_CPU"}, {"count": "2"}],
         "dynamic_batching": {"max_queue_delay_microseconds": 50, "default_priority_level": 3},
     }
     assert ModelSettings(threads=1).overridden(json.dumps(config)) == ModelSettings(

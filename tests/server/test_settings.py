@@ -83,7 +83,7 @@ def test_a_missing_file_changes_nothing(tmp_path):
     [
         "[]",
         "{",
-        '{"instance_group": [{}]}',
+        '{"instance_group": [{"count": []}]}',
         '{"max_batch_size": "many"}',
         '{"max_batch_size": Infinity}',
         "[" * 100_000,

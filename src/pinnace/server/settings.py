@@ -132,10 +132,10 @@ class ModelSettings:
                 "max_batch_size": found.get("max_batch_size"),
                 "max_queue_delay_us": batching.get("max_queue_delay_microseconds"),
                 "default_priority": batching.get("default_priority_level"),
-                "workers": sum(int(group["count"]) for group in groups) or None,
+                "workers": sum(int(group.get("count", 1)) for group in groups) or None,
             }
             whole = {name: int(value) for name, value in given.items() if value is not None}
-        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+        except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise RequestError(
                 f"failed to load: the configuration is not Triton's JSON of a model: {error}"
             ) from None
