@@ -153,6 +153,9 @@ def fits(value: Any, schema: dict[str, Any]) -> bool:
     ("path", "place", "body"),
     [
         ("/v2", "/v2", None),
+        ("/v2/health/live", "/v2/health/live", None),
+        ("/v2/health/ready", "/v2/health/ready", None),
+        ("/v2/models/{model}/ready", "/v2/models/simple/ready", None),
         ("/v2/models/{model}", "/v2/models/simple", None),
         ("/v2/models/{model}/versions/{version}/stats", "/v2/models/simple/versions/1/stats", None),
         ("/v2/repository/index", "/v2/repository/index", {"ready": True}),

@@ -7,6 +7,7 @@ import json
 import threading
 from http.client import HTTPConnection
 from types import ModuleType, SimpleNamespace
+from urllib.request import urlopen
 
 import grpc
 import ml_dtypes
@@ -92,6 +93,13 @@ def test_the_server_describes_itself_and_its_models(door, client):
     config = getattr(config, "config", config)
     assert config.max_batch_size == 0
     assert config.input[0].data_type in ("TYPE_INT32", 8)
+
+
+def test_health_is_told_in_json_as_kserves_client_reads_it(serving, simple):
+    place = f"http://127.0.0.1:{serving(simple).http_port}/v2"
+    assert json.load(urlopen(f"{place}/health/live")) == {"live": True}
+    assert json.load(urlopen(f"{place}/health/ready"))["ready"] is True
+    assert json.load(urlopen(f"{place}/models/simple/ready")) == {"name": "simple", "ready": True}
 
 
 def test_statistics_count_requests(door, client):

@@ -135,12 +135,12 @@ class _Api:
         return JSONResponse(messages.server(self._repository))
 
     async def live(self, request: Request) -> Response:
-        return Response()
+        return JSONResponse({"live": True})
 
     async def ready(self, request: Request) -> Response:
         if not self._repository.ready:
             raise UnavailableError(f"a model could not be opened: {_WHY}")
-        return Response()
+        return JSONResponse({"live": True, "ready": True})  # as KServe's client reads it
 
     async def model(self, request: Request) -> Response:
         name, version = _named(request)
@@ -151,7 +151,7 @@ class _Api:
         name, version = _named(request)
         if not self._repository.is_ready(name, version):
             raise UnavailableError(f"{name} is not ready: {_WHY}")
-        return Response()
+        return JSONResponse({"name": name, "ready": True})
 
     async def config(self, request: Request) -> Response:
         async with self._repository.using(*_named(request)) as opened:

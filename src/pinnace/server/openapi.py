@@ -40,6 +40,8 @@ SCHEMAS: dict[str, Schema] = {
     "Object": _object(),
     "Objects": _list(_object()),
     "Texts": _list(_TEXT),
+    "Live": _object("live", live=_SWITCH),
+    "Ready": _object("ready", name=_TEXT, live=_SWITCH, ready=_SWITCH),
     "Server": _object("name version extensions", name=_TEXT, version=_TEXT, extensions=_list(_TEXT)),
     "Model": _object(
         "name versions platform inputs outputs",

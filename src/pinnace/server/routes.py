@@ -40,7 +40,11 @@ PROTOCOL = (
     # Early, as this one must be fast:
     *_of_versions(Route("infer", "POST", f"{_MODEL}/infer", "infer", "Compute", "Inference", "Result")),
     *_of_versions(Route("read", "GET", _MODEL, "model", "Describe a model", gives="Model")),
-    *_of_versions(Route("open", "GET", f"{_MODEL}/ready", "model_ready", "Say whether a model can answer")),
+    *_of_versions(
+        Route(
+            "open", "GET", f"{_MODEL}/ready", "model_ready", "Say whether a model can answer", gives="Ready"
+        )
+    ),
     *_of_versions(
         Route("read", "GET", f"{_MODEL}/config", "config", "Describe a model as Triton does", gives="Object")
     ),
@@ -48,8 +52,8 @@ PROTOCOL = (
         Route("read", "GET", f"{_MODEL}/stats", "statistics", "Count requests", "", "Statistics", True)
     ),
     Route("read", "GET", "/v2", "server", "Describe the server", gives="Server"),
-    Route("open", "GET", "/v2/health/live", "live", "Say whether the server lives"),
-    Route("open", "GET", "/v2/health/ready", "ready", "Say whether all models can answer"),
+    Route("open", "GET", "/v2/health/live", "live", "Say whether the server lives", gives="Live"),
+    Route("open", "GET", "/v2/health/ready", "ready", "Say whether all models can answer", gives="Ready"),
     Route("read", "POST", f"{_REPOSITORY}/index", "index", "List models", "IndexRequest", "Index"),
     Route("admin", "POST", f"{_ITS}/load", "load", "Open a model", "Load", local=True),
     Route("admin", "POST", f"{_ITS}/unload", "unload", "Close a model", local=True),
