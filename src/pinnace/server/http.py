@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import cache
@@ -107,6 +108,10 @@ def _answering(handler: _Handler, access: Access, scope: Scope, name: str, body_
         except ClientDisconnect:
             call.gone()
             return Response(status_code=499)  # for nobody
+        except asyncio.CancelledError:  # as --drain is over
+            ends = UnavailableError("the server ends, and had no time left for the request")
+            answer, reason = call.failed(ends)
+            return _failure(answer, body_of(answer, reason))
         except Exception as error:
             answer, reason = call.failed(error)
             return _failure(answer, body_of(answer, reason))
