@@ -180,6 +180,19 @@ def test_a_model_whose_file_has_gone_is_named(serving, tmp_path):
     (tmp_path / "m" / "model.onnx").unlink()
     with pytest.raises(InferenceServerException, match="it has no file"):
         ask(client, "m")
+    for name in ("a", "b"):
+        models.constant(tmp_path / "m" / f"{name}.onnx", 1)
+    with pytest.raises(InferenceServerException, match="m: its folder has no model file, or several"):
+        client.load_model("m")
+
+
+def test_a_model_that_cannot_be_opened_and_is_unloaded_keeps_no_server_from_being_ready(serving, tmp_path):
+    models.constant(tmp_path / "other" / "model.onnx", 1)
+    (tmp_path / "m.onnx").write_bytes(b"no model")
+    client = client_of(serving(tmp_path))
+    assert not client.is_server_ready()
+    client.unload_model("m")
+    assert client.is_server_ready()
 
 
 def test_a_model_has_settings_of_its_own(serving, tmp_path):

@@ -188,8 +188,8 @@ class Repository:
         async with entry.lock:
             version = max(_versions(entry.place), key=int, default="")
             if not version:
-                entry.reason = "it has no file any more"
-                raise UnavailableError(f"{name}: there is no model file in its folder")
+                entry.reason = "its folder has no model file, or several of which none is named model"
+                raise UnavailableError(f"{name}: {entry.reason}")
             if config:
                 self._settings.overridden(config)  # a wrong one changes nothing
             opened = await self._open(entry, version, config)
@@ -207,6 +207,7 @@ class Repository:
         entry = self.entry(name)
         async with entry.lock:
             older, entry.open, entry.newest, entry.withdrawn = list(entry.open.values()), {}, "", True
+            entry.reason = ""  # it is not wanted any more, so nothing is wrong with it
         for one in older:
             await one.close()
 
