@@ -63,11 +63,14 @@ def test_texts_have_no_classes(serving, tmp_path, module):
         ask(module, server, np.array([b"a"], object), 1)
 
 
-def test_a_missing_file_of_labels_is_named(serving, tmp_path):
+@pytest.mark.parametrize("content", [None, b"\xff"])
+def test_a_file_of_labels_that_cannot_be_read_is_named_and_no_fault_of_the_client(serving, tmp_path, content):
     models.echo(tmp_path / "echo" / "model.onnx", TensorProto.FLOAT)
+    if content is not None:
+        (tmp_path / "echo" / "names.txt").write_bytes(content)
     (tmp_path / "echo" / "model.toml").write_text('labels = "names.txt"\n')
     server = serving(tmp_path)
-    with pytest.raises(InferenceServerException, match=r"names\.txt"):
+    with pytest.raises(InferenceServerException, match=r"\[500\].*names\.txt"):
         tritonclient.http.InferenceServerClient(f"127.0.0.1:{server.http_port}").load_model("echo")
 
 

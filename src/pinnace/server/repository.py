@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pinnace.errors import ConfigError, PinnaceError, PredictTimeoutError
+from pinnace.errors import ArgumentValueError, ConfigError, PinnaceError, PredictTimeoutError
 from pinnace.log import ERROR, INFO, WARNING, Log
 from pinnace.options.context import files_of_ranks
 from pinnace.ranking import read as read_labels
@@ -141,7 +141,7 @@ class Repository:
     def labels(self, name: str) -> list[str]:
         """Return the names of a model's classes, of its setting, or `labels.txt` or `labels.json` beside it.
 
-        Raises ArgumentValueError and ConfigError.
+        Raises ConfigError.
         """
         entry = self.entry(name)
         return _labels(entry.place, self._settings_of(entry))
@@ -320,6 +320,8 @@ def _labels(place: Path, settings: ModelSettings) -> list[str]:
             return read_labels(file)
         except OSError as error:
             raise ConfigError(f"labels: {file} cannot be read: {error.strerror}") from None
+        except ArgumentValueError as error:  # no client's
+            raise ConfigError(str(error)) from None
     return []
 
 
