@@ -333,6 +333,20 @@ def test_a_configuration_file_is_beside_the_settings(serving, tmp_path):
     assert "[runner] max_queue" in index["reason"]
 
 
+@pytest.mark.parametrize(
+    "option", ["[common_context]\nvariable_weights_file", "[ms_cache]\nserialize_path", "[x]\n dump_dir "]
+)
+def test_a_configuration_file_chooses_no_files_of_the_server(serving, tmp_path, option):
+    models.constant(tmp_path / "m" / "model.onnx", 1)
+    (tmp_path / "m" / "model.toml").write_text('config = "options.ini"\n')
+    secret = tmp_path / "secret"
+    (tmp_path / "m" / "options.ini").write_text(f"{option}={secret}\n")
+    secret.write_text("what nobody must see\n")
+    (index,) = client_of(serving(tmp_path)).get_model_repository_index()
+    assert index["state"] == "UNAVAILABLE"
+    assert f"] {option.split()[1]} names files" in index["reason"]
+
+
 def test_names_of_clients_are_no_paths(serving, tmp_path):
     models.constant(tmp_path / "outside" / "model.onnx", 1)
     models.constant(tmp_path / "inside" / "m" / "model.onnx", 1)

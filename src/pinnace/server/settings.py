@@ -11,6 +11,7 @@ from typing import Any
 
 from pinnace.errors import ArgumentValueError, ConfigError
 from pinnace.options.context import Context
+from pinnace.options.settings import sections_of
 from pinnace.server.failures import RequestError
 
 _KINDS: dict[type, str] = {
@@ -20,6 +21,9 @@ _KINDS: dict[type, str] = {
     int: "a whole number from 0 to 2^31",
     float: "a number from 0 to 2^31",
 }
+
+_FILES = ("_path", "_file", "_dir")
+"""Ends of the options of a configuration that name files."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +60,9 @@ class ModelSettings:
     def read(self, file: Path) -> ModelSettings:
         """Return these settings with those of a `model.toml`; these if there is no such file.
 
-        Paths, `config` and `labels`, are relative to its folder, and stay in it: who brings a model must not
-        choose other files of the server. Raises ConfigError, which names the file and the key.
+        Paths, `config` and `labels`, are relative to its folder, and stay in it, and a configuration names no
+        files: who brings a model must not choose other files of the server. Raises ConfigError, which names
+        the file and the key.
         """
         try:
             given = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -73,7 +78,12 @@ class ModelSettings:
                 if not place.resolve().is_relative_to(file.parent.resolve()):
                     raise ConfigError(f"{file}: {key}: {given[key]!r} is not in the folder of the model")
                 given[key] = str(place)
-        return self.updated(given, str(file))
+        made = self.updated(given, str(file))
+        for section, options in sections_of(made.config).items() if made.config else ():
+            for option in options:
+                if option.endswith(_FILES):
+                    raise ConfigError(f"{made.config}: [{section}] {option} names files: not in a server")
+        return made
 
     def updated(self, given: Mapping[str, Any], where: str) -> ModelSettings:
         """Return these settings with others; `where` names their source in errors."""
