@@ -81,7 +81,7 @@ class ModelSettings:
         made = self.updated(given, str(file))
         for section, options in sections_of(made.config).items() if made.config else ():
             for option in options:
-                if option.endswith(_FILES):
+                if option.lower().endswith(_FILES):
                     raise ConfigError(f"{made.config}: [{section}] {option} names files: not in a server")
         return made
 
