@@ -334,7 +334,8 @@ def test_a_configuration_file_is_beside_the_settings(serving, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "option", ["[common_context]\nvariable_weights_file", "[ms_cache]\nserialize_path", "[ms_cache]\n Serialize_PATH "]
+    "option",
+    ["[common_context]\nvariable_weights_file", "[ms_cache]\nserialize_path", "[ms_cache]\n Serialize_PATH "],
 )
 def test_a_configuration_file_chooses_no_files_of_the_server(serving, tmp_path, option):
     models.constant(tmp_path / "m" / "model.onnx", 1)
