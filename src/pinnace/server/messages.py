@@ -75,8 +75,12 @@ def _configured(tensor: Port, batched: bool) -> dict[str, Any]:
 
 
 def statistics(opened: OpenModel) -> dict[str, Any]:
-    """Return the counts of a version; times are sums in nanoseconds."""
+    """Return the counts of a version; times are sums in nanoseconds.
+
+    What Triton counts apart, `compute_infer` includes: the fields are there for its clients.
+    """
     counts, stats = opened.counts, opened.runner.stats()
+    included = {"count": counts.served, "ns": 0}
     return {
         "name": opened.name,
         "version": opened.version,
@@ -87,8 +91,11 @@ def statistics(opened: OpenModel) -> dict[str, Any]:
             "success": {"count": counts.served, "ns": counts.queue_ns + counts.compute_ns},
             "fail": {"count": counts.failures, "ns": counts.failed_ns},
             "queue": {"count": counts.served, "ns": counts.queue_ns},
+            "compute_input": included,
             "compute_infer": {"count": counts.served, "ns": counts.compute_ns},
+            "compute_output": included,
         },
+        "batch_stats": [],
     }
 
 
