@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc
 import tritonclient.http
+from tests.server.test_protocol import A, B, inputs
 from tests.waiting import LIMIT, until
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException
@@ -262,6 +263,12 @@ def test_damaged_bodies_are_told_what_is_wrong(serving, simple, body, headers, m
     status, error = refused(serving(simple), body, **headers)
     assert status == 400
     assert message in error
+
+
+def test_a_limit_beyond_that_of_grpc_is_one_for_http(serving, simple):
+    server = serving(simple, max_bytes=1 << 31)
+    for door in (tritonclient.http, tritonclient.grpc):
+        assert connected(door, server).infer("simple", inputs(door, A, B)) is not None
 
 
 def test_a_slow_sender_is_refused(serving, simple, monkeypatch):

@@ -35,6 +35,8 @@ _CONFIGURED = [
 """Element types in the order of their numbers in a configuration, from 1 on."""
 _LARGE = 1 << 16
 """Bytes of a message whose fields are counted first."""
+_LONGEST = (1 << 31) - 1
+"""Bytes of a message that gRPC can take."""
 _FORMATS = ("FORMAT_NONE", "FORMAT_NHWC", "FORMAT_NCHW")
 _CONTENTS = {
     DataType.BOOL: "bool_contents",
@@ -327,7 +329,7 @@ def server(
     Beyond these options, gRPC closes connections for many pings, and refuses metadata above 16 KB.
     """
     options = {
-        "grpc.max_receive_message_length": max_bytes,
+        "grpc.max_receive_message_length": min(max_bytes, _LONGEST),
         "grpc.max_allowed_incoming_connections": max_connections,
         "grpc.max_concurrent_streams": max_connections,
         # A picture comes at once; by default 64 KB wait for each answer.
