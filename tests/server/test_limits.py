@@ -299,6 +299,30 @@ def test_a_stopped_server_answers_what_it_accepted(serving, rounds):
         socket.create_connection(("127.0.0.1", server.http_port))
 
 
+def test_a_server_that_ends_leaves_the_socket_of_the_next_one(serving, rounds, tmp_path):
+    place = tmp_path / "socket"
+    server = serving(rounds, settings=ModelSettings(workers=1, threads=1), drain=1.0, unix_socket=place)
+    client = connected(tritonclient.http, server)
+
+    def ask() -> None:
+        with pytest.raises(InferenceServerException):
+            client.infer("rounds", endless(tritonclient.http))
+
+    def nobody_listens() -> bool:
+        with socket.socket(socket.AF_UNIX) as unix:
+            return unix.connect_ex(str(place)) != 0
+
+    asking, ending = threading.Thread(target=ask), threading.Thread(target=server.stop)
+    asking.start()
+    until(lambda: busy(server, 1))
+    ending.start()
+    until(nobody_listens)
+    serving(rounds, unix_socket=place)
+    for one in (asking, ending):
+        one.join(LIMIT)
+    assert place.exists()
+
+
 def test_a_run_without_end_does_not_outlive_the_limit_of_the_end(serving, rounds):
     server = serving(rounds, settings=ModelSettings(workers=1, threads=1), drain=1.0)
     client = connected(tritonclient.http, server)

@@ -273,13 +273,13 @@ class Server:
         )
         stopped = asyncio.ensure_future(self._stop.wait())
         await asyncio.wait((serving, stopped), return_when=asyncio.FIRST_COMPLETED)
+        if options.unix_socket is not None:
+            options.unix_socket.unlink(missing_ok=True)  # now: soon another server's may be there
         http.should_exit = True
         await rpc.stop(options.drain)
         await serving
         await self.repository.close()
         self._memory.unregister()
-        if options.unix_socket is not None:
-            options.unix_socket.unlink(missing_ok=True)
 
     def _sockets(self) -> list[socket.socket]:
         """Return the sockets of HTTP, which listen already."""
