@@ -59,6 +59,25 @@ def test_load_finds_new_models_and_new_versions(serving, tmp_path):
     assert ask(client, "other") == (7, "1")
 
 
+def test_a_link_to_the_folder_may_change_what_it_leads_to(serving, tmp_path):
+    for number in (1, 2):
+        models.constant(tmp_path / f"rev{number}" / "m" / str(number) / "model.onnx", number)
+    link = tmp_path / "current"
+    link.symlink_to("rev1")
+    client = client_of(serving(link))
+    assert ask(client, "m") == (1, "1")
+    link.unlink()
+    link.symlink_to("rev2")
+    client.load_model("m")
+    assert ask(client, "m") == (2, "2")
+
+
+def test_a_model_may_be_a_link_to_a_file_of_another_name(serving, tmp_path):  # as in Hugging Face's cache
+    models.constant(tmp_path / "m.onnx", 1).rename(tmp_path / "0a1b2c")
+    (tmp_path / "m.onnx").symlink_to("0a1b2c")
+    assert ask(client_of(serving(tmp_path / "m.onnx")), "m") == (1, "1")
+
+
 def test_a_broken_version_leaves_the_one_before_in_its_place(serving, tmp_path):
     models.constant(tmp_path / "m" / "1" / "model.onnx", 1)
     client = client_of(serving(tmp_path))

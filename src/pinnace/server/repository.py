@@ -85,7 +85,7 @@ class Repository:
         self._running = set[asyncio.Future[Any]]()
         places = list(places)
         if len(places) == 1 and places[0].is_dir():
-            self._folder = places[0].resolve()
+            self._folder = places[0].absolute()
             self._scan()
         else:
             for place in places:
@@ -101,7 +101,7 @@ class Repository:
         name = place.name.removesuffix(place.suffix)
         if name in self._entries:
             raise ConfigError(f"{place}: there are two models of the name {name!r}")
-        self._entries[name] = Entry(name, place.resolve())
+        self._entries[name] = Entry(name, place.absolute())
 
     def _scan(self) -> None:
         """Enter the models that are new in the folder."""
