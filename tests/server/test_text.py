@@ -220,6 +220,13 @@ def test_the_files_may_be_beside_the_versions(serving, folders):
     np.testing.assert_allclose(embedded(serving(folder)), EMBEDDINGS["own"], **CLOSE)
 
 
+def test_the_files_may_be_links_out_of_the_folder(serving, folders, tmp_path):
+    folder = folders("embedding")
+    for number, file in enumerate([one for one in (folder / "model").rglob("*") if one.is_file()]):
+        file.symlink_to(file.rename(tmp_path / str(number)))  # as in Hugging Face's cache
+    np.testing.assert_allclose(embedded(serving(folder)), EMBEDDINGS["own"], **CLOSE)
+
+
 def test_batches_have_texts_of_like_length_within_the_limit():
     lengths = [3, 20, 4, 50, 4, 19]
     assert cut(lengths, 40) == [[3], [1, 5], [2, 4, 0]]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 from pinnace.errors import NotSupportedError
@@ -43,11 +43,11 @@ class Folder:
 
     def read(self, name: str) -> Any:
         """Return the JSON of a file, {} if there is none."""
-        file = self.path / name
-        if not file.resolve().is_relative_to(self.path.resolve()):
+        file = PurePath(name)  # which may be a link, as in Hugging Face's cache
+        if file.is_absolute() or ".." in file.parts:
             raise NotSupportedError(f"{MODULES}: {name} is outside of the model's folder")
         try:
-            return json.loads(file.read_text(encoding="utf-8"))
+            return json.loads((self.path / file).read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, RecursionError) as error:
