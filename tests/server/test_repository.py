@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc
 import tritonclient.http
+from onnx import TensorProto
 from tests.server import models
 from tests.waiting import until
 from tritonclient.utils import InferenceServerException
@@ -262,6 +263,12 @@ def test_a_model_with_wrong_settings_is_not_ready_and_keeps_nobody_from_starting
     assert "model.toml" in index["m"]
     with pytest.raises(InferenceServerException, match=r"503.*m cannot be opened: .*model\.toml"):
         ask(client, "m")
+
+
+def test_a_request_for_what_cannot_be_opened_is_told_all_lines_of_the_reason(serving, tmp_path):
+    models.echo(tmp_path / "m.onnx", TensorProto.COMPLEX64)
+    with pytest.raises(InferenceServerException, match=r"cannot be opened: .*unsupported .*\n  graph"):
+        ask(client_of(serving(tmp_path)), "m")
 
 
 def test_that_a_model_is_not_ready_names_no_file(serving, tmp_path):

@@ -32,6 +32,8 @@ class LoadError(PinnaceError, RuntimeError):
 class UnavailableError(PinnaceError, RuntimeError):
     """A model that exists and cannot answer now: it is not loaded, or the server ends."""
 
+    _lines = True  # those of the error that kept it from being opened
+
 
 class AccessError(PinnaceError, PermissionError):
     """A request without a token of the server's."""
