@@ -403,6 +403,22 @@ def has_other_scales(step: ir.Node, opset: int) -> bool:
     )
 
 
+def is_constant_image(step: ir.Node) -> bool:
+    """Return True for QuantizeLinear of what follows from constants, for the image of a Conv.
+
+    OpenVINO returned numbers that nobody wrote (seen in 2026.4).
+    """
+    value = step.inputs[0]
+    for _ in range(FAR):
+        maker = None if value is None or constant(value) is not None else value.producer()
+        if maker is None or not maker.inputs:
+            break
+        value = maker.inputs[0]
+    steps = (n for n in step.outputs[0].consumers() if n.op_type == "DequantizeLinear")
+    readers = (reader.op_type for n in steps for reader, place, _ in uses(n, 0) if place == 0)
+    return value is not None and constant(value) is not None and "Conv" in readers
+
+
 def is_joined_and_quantized_twice(step: ir.Node) -> bool:
     """Return True for QuantizeLinear of a Concat that is quantized, up to constant factors and offsets.
 

@@ -141,7 +141,7 @@ _USES = (
     _Use("Shape", "end start", _ALL),
     _Use("QuantizeLinear", "axis output_dtype",
          wrong=lambda n, opset: forms.gains_dimension(n, opset) or forms.has_other_scales(n, opset)
-         or forms.is_joined_and_quantized_twice(n)),
+         or forms.is_joined_and_quantized_twice(n) or forms.is_constant_image(n)),
     _Use("DequantizeLinear", "axis", _BYTES | {_T.INT32},
          wrong=lambda n, opset: forms.gains_dimension(n, opset) or forms.is_rounded_behind(n)
          or forms.has_other_scales(n, opset)
