@@ -22,7 +22,8 @@ QUANTIZED = """k = Constant <value = float {0.5}> () w = Constant <value = float
 JOINED = """k = Constant <value = float {0.5}> () c = Concat <axis = 0> (x, x) a = Relu(c)
     q = QuantizeLinear(a, k) d = DequantizeLinear(q, k)"""
 CONSTANT = "c = Constant <value = float[1,1,2,2] {1.0,2.0,3.0,4.0}> ()"
-ROUNDED = "q = QuantizeLinear(b, k) d = DequantizeLinear(q, k)"
+ROUNDED = """k = Constant <value = float {0.5}> ()
+    q = QuantizeLinear(b, k) d = DequantizeLinear(q, k)"""
 GROUPS = "g = GroupNormalization <num_groups = 2> (x, w, w)"
 
 # Inputs, nodes with which one is wrong, nodes that are right, and the operator set if it is not 21.
@@ -248,10 +249,10 @@ FORMS = [
       '[2,2], auto_pad = "NOTSET"> (y)'),
     ("float[2] x", "", "k = Constant <value = float[1,2] {2.0,3.0}> () y = Add(x, k)"),
     ("float x, float[1] s, float t", "y = QuantizeLinear(x, s)", "y = QuantizeLinear(x, t)"),
-    ("float[1,1,2,2] x, float k",
+    ("float[1,1,2,2] x",
      f"{CONSTANT} b = Neg(c) {ROUNDED} y = Conv(d, x)",
      f"{CONSTANT} b = Mul(x, c) {ROUNDED} y = Conv(d, x)"),
-    ("float[1,1,2,2] x, float k", "", f"{CONSTANT} b = Neg(c) {ROUNDED} y = Conv(x, d)"),
+    ("float[1,1,2,2] x", "", f"{CONSTANT} b = Neg(c) {ROUNDED} y = Conv(x, d)"),
     ("uint8 x",
      "k = Constant <value = float[1] {0.5}> () y = DequantizeLinear(x, k)",
      "k = Constant <value = float {0.5}> () y = DequantizeLinear(x, k)"),
