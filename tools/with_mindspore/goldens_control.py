@@ -343,6 +343,13 @@ case(
 )
 case("control_scalar_tensor", "f32[]", "i64[]>1<5", body="return x0 * x1, x0 + 1, ops.stack((x0, x0 * 2))")
 case("control_dict_list", X, body="d = {'a': x0, 'b': [x0 + 1, x0 * 2]}\nreturn d['b'][1] + d['a']")
+case(
+    "control_switch_layer",
+    X,
+    N,
+    setup="self.layers = nn.CellList([nn.ReLU(), nn.Tanh(), nn.Sigmoid()])",
+    body="return self.layers[x1 - 5](x0) + self.layers[x1 % 3](x0)",
+)
 case("control_zip", X, X, body="y = 0\nfor a, b in zip((x0, x1), (x1, x1)):\n    y = y + a * b\nreturn y")
 case("control_lambda", X, N, body="f = lambda v: v * x1\nreturn f(x0) + f(x0 + 1)")
 case(

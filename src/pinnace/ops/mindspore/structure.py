@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
 
 from pinnace.graph.failures import Unsupported
 from pinnace.ops import binding
 from pinnace.ops.builder import LoweringBuilder
-from pinnace.ops.table import primitive
+from pinnace.ops.table import Items, primitive
 from pinnace.ops.values import AlwaysRaises, Branches, Closure, Value, flatten, rebuild
 from pinnace.program_structure import ITEM, ORDERED, TUPLE, UPDATED
 
@@ -92,6 +93,20 @@ def switch(b: LoweringBuilder, condition: Value, when_true: Value, when_false: V
     if known is not None:
         return when_true if binding.bool_(b, known) else when_false
     return Branches(condition, when_true, when_false)
+
+
+@primitive("switch_layer")
+def switch_layer(b: LoweringBuilder, index: ir.Value, functions: Items) -> Value:
+    """Nothing where the index is known; else a chain of If."""
+    known = b.known(index)
+    if known is not None:
+        return functions[binding.int_(b, known)]
+    # Gather counts from the end where an index is negative, and refuses one out of range.
+    place = b.Gather(b.constant(np.arange(len(functions))), b.scalar(index), axis=0)
+    chosen = functions[-1]
+    for i, function in reversed(list(enumerate(functions[:-1]))):
+        chosen = Branches(b.Equal(place, b.constant(i)), function, chosen)
+    return chosen
 
 
 @primitive(
