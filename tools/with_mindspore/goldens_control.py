@@ -350,6 +350,24 @@ case(
     setup="self.layers = nn.CellList([nn.ReLU(), nn.Tanh(), nn.Sigmoid()])",
     body="return self.layers[x1 - 5](x0) + self.layers[x1 % 3](x0)",
 )
+case(
+    "control_state_switch_layer",
+    X,
+    "i32[]>1<2",
+    setup=_STATE,
+    body="""
+    def plain(y):
+        return y * 2
+
+    def counted(y):
+        ops.assign(self.kept, self.kept + 1)
+        return y + self.kept
+
+    functions = (plain, counted, plain)
+    y = functions[x1](x0)
+    return functions[(x1 + 1) % 3](y), self.kept * 1
+    """,
+)
 case("control_zip", X, X, body="y = 0\nfor a, b in zip((x0, x1), (x1, x1)):\n    y = y + a * b\nreturn y")
 case("control_lambda", X, N, body="f = lambda v: v * x1\nreturn f(x0) + f(x0 + 1)")
 case(

@@ -46,7 +46,8 @@ def lower_branches(
     alive = []
     for callee in (branches.when_true, branches.when_false):
         with suppress(AlwaysRaises), tracer.b.scope() as nodes:
-            alive.append(Side(nodes, *tracer.call(callee, arguments, effects)))
+            value, after = tracer.call(callee, arguments, effects)
+            alive.append(Side(nodes, value, effects.join(after)))  # a side may leave the memory alone
     if not alive:
         raise AlwaysRaises
     if len(alive) == 1:
