@@ -60,6 +60,21 @@ class NoneOut(nn.Cell):
         return x + 1, None, (None, x)
 
 
+class Written(nn.Cell):
+    """Writes into a constant, and into a new tensor of the same numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.kept = Tensor(np.zeros(3, np.float32))
+
+    def construct(self, x):
+        kept = self.kept
+        kept += x
+        new = ops.zeros((3,), ms.float32)
+        new += x
+        return kept * 1, new * 1
+
+
 class Complex(nn.Cell):
     def construct(self, x):
         return x.astype(ms.complex64).real()
@@ -94,6 +109,7 @@ def main(folder):
     make("scalar_constant", Scaled(), [drawn(2, 3), 3])
     make("none_in", Optional(), [drawn(2, 3), None, 3])
     make("none_out", NoneOut(), [drawn(2, 3)])
+    make("written", Written(), [drawn(3)], [[drawn(3)] for _ in range(3)])
     # These two are refused, and need no run.
     ms.export(Complex(), drawn(2, 3), file_name="complex", file_format="MINDIR")
     ms.export(Recursive(), drawn(2, 3), Tensor(3, ms.int32), file_name="recursion", file_format="MINDIR")

@@ -120,9 +120,10 @@ class Tracer:
         value = self._cast_as_declared(row.lower(self.b, inputs, node.attributes))
         if not self.writes or row.family in _SHARING:
             return value
-        # A later write to an input must not change the result.
+        # A later write to an input must not change the result, nor one to the result an equal constant.
         given = {id(x) for x in flatten(tuple(inputs)) if isinstance(x, ir.Value)}
-        return rebuild(value, (self.b.op("Identity", v) if id(v) in given else v for v in flatten(value)))
+        leaves = [self.b.op("Identity", v) if id(v) in given or _is_weight(v) else v for v in flatten(value)]
+        return rebuild(value, iter(leaves))
 
     def _held(self, inputs: Sequence[Value]) -> list[Value]:
         """Return the inputs of a node with effects as the memory holds them then.
@@ -195,8 +196,10 @@ class Tracer:
                 return Closure(self.program.functions[name], frame)
             case tuple():
                 return tuple(self._literal(frame, item) for item in literal)
+            case _ if literal.size > _SMALL or self.writes:  # what is written to equals no other constant
+                return self.b.weight(literal)
             case _:
-                return self.b.weight(literal) if literal.size > _SMALL else self.b.constant(literal.numpy())
+                return self.b.constant(literal.numpy())
 
     def evaluate(self, frame: Frame, node: Node) -> None:
         """Evaluate a node, and store its outputs in a frame."""
