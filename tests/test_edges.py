@@ -30,7 +30,7 @@ def numbered(golden, letter: str, run: int) -> list[np.ndarray]:
 
 
 def test_all_files_are_there():
-    assert len(RIGHT) == 11
+    assert len(RIGHT) == 12
 
 
 @pytest.mark.parametrize("path", RIGHT, ids=lambda p: p.stem)

@@ -75,6 +75,22 @@ class Written(nn.Cell):
         return kept * 1, new * 1
 
 
+class WrittenInLoop(nn.Cell):
+    """Writes into a Parameter that goes by another name."""
+
+    def __init__(self):
+        super().__init__()
+        self.kept = ms.Parameter(Tensor(np.zeros(3, np.float32)), name="kept")
+
+    def construct(self, x, n):
+        total = self.kept
+        i = 0
+        while i < n:
+            total += x
+            i = i + 1
+        return total * 1, self.kept * 2
+
+
 class Complex(nn.Cell):
     def construct(self, x):
         return x.astype(ms.complex64).real()
@@ -110,6 +126,8 @@ def main(folder):
     make("none_in", Optional(), [drawn(2, 3), None, 3])
     make("none_out", NoneOut(), [drawn(2, 3)])
     make("written", Written(), [drawn(3)], [[drawn(3)] for _ in range(3)])
+    turns = [[drawn(3), Tensor(n, ms.int32)] for n in (2, 0, 1)]
+    make("written_in_loop", WrittenInLoop(), turns[0], turns)
     # These two are refused, and need no run.
     ms.export(Complex(), drawn(2, 3), file_name="complex", file_format="MINDIR")
     ms.export(Recursive(), drawn(2, 3), Tensor(3, ms.int32), file_name="recursion", file_format="MINDIR")

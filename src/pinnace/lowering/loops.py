@@ -209,7 +209,7 @@ class _Loop:
         if not isinstance(leaf, ir.Value) or not isinstance(value, ir.Value):
             return False
         root = self.b.memory.root(leaf)
-        return root.const_value is None and root is self.b.memory.root(value)
+        return root is self.b.memory.root(value)
 
     def _iteration(self, nodes: Sequence[ir.Node]) -> tuple[list[ir.Value], TailCall, Value]:
         """Trace an iteration into `nodes`; returns its variables, its end, and the condition of the next."""

@@ -85,8 +85,8 @@ class Assignments:
         self._views[result] = _View(tuple(held), tuple(held.values()), again, tuple(writes))
 
     def changed(self, x: ir.Value) -> ir.Value:
-        """The value of a computed tensor here; a weight is read by `Load` alone, at a time of its own."""
-        return x if self._roots.get(x, x).const_value is not None else self.read(x)
+        """The value of a tensor here; a weight itself is read by `Load` alone, at a time of its own."""
+        return x if x.const_value is not None else self.read(x)
 
 
 @dataclass(frozen=True)
