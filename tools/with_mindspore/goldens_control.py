@@ -368,6 +368,22 @@ case(
     return functions[(x1 + 1) % 3](y), self.kept * 1
     """,
 )
+case(
+    "control_write_of_a_branch",
+    X,
+    N,
+    body="""
+    y = x0 * 1
+    z = y * 2
+    if x1 > 1:
+        y.add_(1.0)
+        w = y
+    else:
+        w = z
+    w.mul_(2.0)
+    return y, z, w
+    """,
+)
 case("control_zip", X, X, body="y = 0\nfor a, b in zip((x0, x1), (x1, x1)):\n    y = y + a * b\nreturn y")
 case("control_lambda", X, N, body="f = lambda v: v * x1\nreturn f(x0) + f(x0 + 1)")
 case(

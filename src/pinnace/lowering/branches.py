@@ -152,11 +152,10 @@ def _join(
     joined: list[Value] = [x for x, _ in leaves]
     for (i, x, y), result, *held in zip(pairs, results, first, second, strict=False):
         joined[i] = result
-        outside = {
-            v: h for v, h in zip((x, y), held, strict=True) if isinstance(v, ir.Value) and v not in own
-        }
+        bases = [b.memory.root(v) if isinstance(v, ir.Value) else None for v in (x, y)]
+        outside = {v: h for v, h in zip(bases, held, strict=True) if v is not None and v not in own}
         if outside:
-            _keep_choice(b, condition, result, (x, y), outside)
+            _keep_choice(b, condition, result, bases, outside)
     effects = then.effects.join(other.effects)
     b.memory.effects = effects
     for target, result in zip(targets, results[len(pairs) :], strict=True):
@@ -168,7 +167,7 @@ def _keep_choice(
     b: LoweringBuilder,
     condition: ir.Value,
     result: ir.Value,
-    sides: tuple[Value, Value],
+    sides: Sequence[Value],
     held: Mapping[ir.Value, ir.Value],
 ) -> None:
     """Let the result of an `If` follow what is assigned to tensors of `held` that it may be."""
@@ -181,7 +180,7 @@ def _keep_choice(
         return chosen(*(current.get(side, result) for side in sides))
 
     def write(base: ir.Value) -> Callable[[ir.Value, ir.Value], ir.Value]:
-        return lambda old, new: chosen(new, old) if base is sides[0] else chosen(old, new)
+        return lambda old, new: chosen(*(new if base is side else old for side in sides))
 
     b.memory.choice(result, held, again, [write(base) for base in held])
 
