@@ -384,6 +384,19 @@ case(
     return y, z, w
     """,
 )
+case(
+    "control_write_of_new_or_old",
+    X,
+    N,
+    body="""
+    y = x0 * 1
+    z = y * 3
+    if x1 > 1:
+        y = x0 * 5
+    y += 1
+    return y, z
+    """,
+)
 case("control_zip", X, X, body="y = 0\nfor a, b in zip((x0, x1), (x1, x1)):\n    y = y + a * b\nreturn y")
 case("control_lambda", X, N, body="f = lambda v: v * x1\nreturn f(x0) + f(x0 + 1)")
 case(

@@ -171,13 +171,16 @@ def _keep_choice(
     held: Mapping[ir.Value, ir.Value],
 ) -> None:
     """Let the result of an `If` follow what is assigned to tensors of `held` that it may be."""
+    rest = own_copy(b, result)  # written to where it is none of them
+    held = {**held, rest: rest}
+    sides = [side if side in held else rest for side in sides]
 
     def chosen(x: ir.Value, y: ir.Value) -> ir.Value:
         return _emit_if(b, condition, [], [x], [], [y])[0]
 
     def again(*now: ir.Value) -> ir.Value:
         current = dict(zip(held, now, strict=True))
-        return chosen(*(current.get(side, result) for side in sides))
+        return chosen(*(current[side] for side in sides))
 
     def write(base: ir.Value) -> Callable[[ir.Value, ir.Value], ir.Value]:
         return lambda old, new: chosen(*(new if base is side else old for side in sides))
