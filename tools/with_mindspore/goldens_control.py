@@ -397,6 +397,23 @@ case(
     return y, z
     """,
 )
+case(
+    "control_write_before_while",
+    X,
+    N,
+    body="""
+    y = x0 * 1
+    z = x0 * 3
+    y.add_(1.0)
+    i = 0
+    while i < x1 - 2:
+        z = y
+        y.add_(1.0)
+        y = x0 * 2
+        i = i + 1
+    return y, z
+    """,
+)
 case("control_zip", X, X, body="y = 0\nfor a, b in zip((x0, x1), (x1, x1)):\n    y = y + a * b\nreturn y")
 case("control_lambda", X, N, body="f = lambda v: v * x1\nreturn f(x0) + f(x0 + 1)")
 case(

@@ -201,7 +201,7 @@ class _Loop:
 
     def _carried(self, leaves: Sequence[Value], effects: Effects) -> list[ir.Value]:
         """Return the carried values among leaves and memory."""
-        tensors = [self.b.tensor(leaves[i]) for i in self.carried]
+        tensors = [effects.read(self.b.tensor(leaves[i])) for i in self.carried]
         return tensors + [effects.read(target) for target in self.targets]
 
     def _in_place(self, leaf: Value, value: Value) -> bool:
