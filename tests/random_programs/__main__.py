@@ -11,10 +11,10 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-from tests.random_calls.compare import difference
 from tests.random_programs.generate import COUNTS, program
 
 from pinnace import Model, ModelType
@@ -71,8 +71,9 @@ def _judged(folder: Path, number: int) -> str:
                 given = [golden[f"x{call}_{place}"] for place in range(len(model.get_inputs()))]
                 results = [y.get_data_to_numpy() for y in model.predict(given)]
                 wanted = [golden[f"y{call}_{place}"] for place in range(3)]
-                if wrong := difference(results, wanted):
-                    return f"{wrong}, in call {call}, {way}"
+                # Rounding grows in loops; what is lost or read at another time is off by more.
+                if not all(map(partial(np.allclose, rtol=1e-3, atol=1e-3), results, wanted)):
+                    return f"differs: in call {call}, {way}: {results} and not {wanted}"
         except PinnaceError as error:
             return f"refused: {error}"
     return "same"

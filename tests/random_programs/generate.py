@@ -10,6 +10,7 @@ KEPT = ("self.p", "self.q")
 COUNTS = (3, 0, 1, 2, 1)
 """The last input of each call in turn."""
 _DEEPEST = 2
+# No slice of what may be a Parameter: the file does not say whether it is read before or after an assignment.
 _HEAD = """
 import numpy as np
 from mindspore import Parameter, Tensor, int32, nn, ops
@@ -67,7 +68,7 @@ class _Writer:
         return self._one(
             f"{self._one(*TENSORS, *KEPT)}.sum() {self._one('<', '>')} {self._one('0.013', '1.013')}",
             f"n {self._one('<', '>', '==')} {self._one('0', '1', '2', '3')}",
-            f"{self._tensor()}[{self._one('0', '1')}, 1] {self._one('<', '>')} {self._tensor()}.max() * 0.5",
+            f"ops.abs({self._tensor()})[{self._one('0', '1')}, 1] {self._one('<', '>')} 0.513",
             f"not ({self._tensor()}.min() < -1.013)",
         )
 
@@ -76,8 +77,7 @@ class _Writer:
             f"{self._tensor()} += {self._value()}",
             f"{self._tensor()} *= 0.5",
             f"{self._tensor()}.add_({self._tensor()})",
-            f"{self._tensor()}[{self._one('0', '1')}] = {self._tensor()}[1] * 2",
-            f"{self._tensor()} = {self._tensor()}",
+            f"{self._tensor()}[{self._one('0', '1')}] = ops.abs({self._tensor()})[1] * 2",
             f"{self._kept()}[{self._one('0', '1')}] = x[0]",
         )
 
@@ -97,7 +97,8 @@ class _Writer:
             return [f"{self._kept()} = {self._value()}"]
         if kind < 0.62:
             return [self._write()]
-        return [f"{self._tensor()} = {self._value()}"]
+        value = self._value()  # a name that becomes another one's in a loop: see docs/limits.md
+        return [f"{self._tensor()} = " + (f"({value} - 0.125)" if loop else value)]
 
     def _if(self, depth: int, loop: bool) -> list[str]:
         lines = [f"if {self._condition()}:", *_indented(self._block(depth + 1, loop))]

@@ -3,8 +3,8 @@
     python -m tests.random_programs.oracle FOLDER SEED NUMBER ...
 
 Writes N.mindir and N.npz, with x<call>_<input> and y<call>_<output>. A program that MindSpore does not
-export, does not load, or computes otherwise from the file, has no N.npz: it unites equal writes there, and its own run
-writes into constants for good.
+export, does not load, or computes otherwise from the file, has no N.npz: it unites equal writes there,
+and its own run writes into constants for good.
 """
 
 from __future__ import annotations
