@@ -202,6 +202,7 @@ ELSEWHERE = {
     "building/partition.py": "into a folder of the compile cache",
     "engines/onnxruntime/export.py": "into a folder of the compile cache",
     "engines/openvino/engine.py": "into a folder of the compile cache",
+    "machine/file_lock.py": "an empty file, whose lock it takes",
     "machine/memory.py": "/proc",
     "serving/ray/models.py": "into a folder of the compile cache",
     "serving/processes.py": "/dev/null",
